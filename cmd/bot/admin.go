@@ -186,7 +186,8 @@ func (a *app) admin() http.Handler {
 		"GET /runs":              a.listRuns,
 		"GET /runs/{id}":         a.showRun,
 		"POST /runs/{id}/{verb}": a.operateRun,
-		"GET /queue":             func(r *http.Request) (any, error) { return a.queueState(r.Context()) },
+		"GET /queue":             func(r *http.Request) (any, error) { return a.queueState(r.Context(), r.FormValue("node")) },
+		"GET /nodes":             a.listNodes,
 		"POST /pause":            a.pause,
 		"POST /drain":            a.drain,
 		"POST /resume":           a.resume,
@@ -253,6 +254,7 @@ type serverRun struct {
 	CostUSD    float64   `json:"cost_usd"`
 	Began      time.Time `json:"began"`
 	Updated    time.Time `json:"updated"`
+	Node       string    `json:"node,omitempty"`
 	// Tasks and Commits are told of a single run.
 	Tasks   []serverTask `json:"tasks,omitempty"`
 	Branch  string       `json:"branch,omitempty"`
@@ -271,7 +273,7 @@ func runOf(row store.Run, held bool, standing reconcile.ActiveRun) (serverRun, l
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
 		Phase: string(row.Phase), End: string(row.EndReason), Began: row.CreatedAt, Updated: row.UpdatedAt,
-		Waits: standing.Waits, Place: standing.Place,
+		Waits: standing.Waits, Place: standing.Place, Node: row.Node,
 	}
 	if !row.CancelRequestedAt.IsZero() && !row.Phase.Terminal() {
 		out.Stopping = row.CancelBy
@@ -427,7 +429,8 @@ type queueState struct {
 	MaxPlaces int `json:"places"`
 }
 
-func (a *app) queueState(ctx context.Context) (queueState, error) {
+// queueState says what waits; node names the one whose runs are counted, "" for all.
+func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	b, err := a.store.Backlog(ctx)
 	if err != nil {
 		return queueState{}, err
@@ -436,7 +439,10 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 	if err != nil {
 		return queueState{}, err
 	}
-	out := queueState{Waiting: b.Waiting, Draining: a.draining.Load()}
+	out := queueState{Waiting: b.Waiting}
+	if out.Draining, err = a.drains(ctx, node); err != nil {
+		return queueState{}, err
+	}
 	if !since.IsZero() {
 		out.Paused = &since
 	}
@@ -452,12 +458,20 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 		return queueState{}, err
 	}
 	out.Places, out.MaxPlaces = all.Running, all.Limit
+	if a.node != "" {
+		if out.Places, out.MaxPlaces, err = a.sharedPlaces(ctx, node); err != nil {
+			return queueState{}, err
+		}
+	}
 	waits := map[run.ID]bool{}
 	for _, s := range all.Runs {
 		waits[s.Run] = s.Waits != ""
 	}
 	held := out.Draining || out.Paused != nil
 	for _, row := range active {
+		if node != "" && row.Node != node {
+			continue
+		}
 		s, err := loop.Decode(row.State)
 		switch {
 		case err != nil:
@@ -475,9 +489,21 @@ func (a *app) queueState(ctx context.Context) (queueState, error) {
 	return out, nil
 }
 
+// sharedPlaces is how many agents and checks are at work, and may be, on one of the servers that
+// share a database, or on all.
+func (a *app) sharedPlaces(ctx context.Context, node string) (working, most int, err error) {
+	nodes, err := a.store.Nodes(ctx)
+	for _, n := range nodes {
+		if node == "" || n.Name == node {
+			working, most = working+n.Working, most+n.Agents
+		}
+	}
+	return working, most, err
+}
+
 // held says whether no new agent may be started; it is reconcile.Config.Hold.
 func (a *app) held(ctx context.Context) (bool, error) {
-	if a.draining.Load() {
+	if a.draining.Load() || a.queue.Draining() {
 		return true, nil
 	}
 	since, err := a.store.Paused(ctx)
@@ -489,22 +515,62 @@ func (a *app) pause(r *http.Request) (any, error) {
 	return a.changed(r.Context(), "pause", a.deliveries.Pause(r.Context()))
 }
 
-// drain does so until this process ends.
+// drain does so for one server, until that is started again.
 func (a *app) drain(r *http.Request) (any, error) {
-	err := a.deliveries.Operated(r.Context(), "drain")
-	if err == nil {
-		a.draining.Store(true)
-	}
-	return a.changed(r.Context(), "drain", err)
+	return a.setDraining(r, "drain", true, a.deliveries.Operated(r.Context(), "drain"))
 }
 
-// resume has agents be started again.
+// resume has agents be started again: by a server that is named, or by this one and all that
+// were paused.
 func (a *app) resume(r *http.Request) (any, error) {
-	err := a.deliveries.Resume(r.Context())
-	if err == nil {
-		a.draining.Store(false)
+	var err error
+	if r.FormValue("node") == "" {
+		err = a.deliveries.Resume(r.Context())
+	} else {
+		err = a.deliveries.Operated(r.Context(), "resume")
 	}
-	return a.changed(r.Context(), "resume", err)
+	return a.setDraining(r, "resume", false, err)
+}
+
+// setDraining drains the server that a request names, this one if none, or no longer does.
+func (a *app) setDraining(r *http.Request, command string, drain bool, err error) (any, error) {
+	ctx, node := r.Context(), cmp.Or(r.FormValue("node"), a.node)
+	if err != nil {
+		return nil, err
+	}
+	if node == a.node {
+		a.draining.Store(drain)
+	}
+	if node != "" {
+		err = a.store.InTx(ctx, func(tx *store.Tx) error { return a.store.DrainNode(ctx, tx, node, drain) })
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("no server is called %q", node), Hint: "list them with " + calledAs() + " nodes", Err: err,
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.log.Info().Str("command", command).Str("node", node).Msg("the operator's command was carried out")
+	if !drain {
+		node = r.FormValue("node")
+	}
+	return a.queueState(ctx, node)
+}
+
+// drains says whether a server is being drained, this one if none is named.
+func (a *app) drains(ctx context.Context, node string) (bool, error) {
+	if node == "" || node == a.node {
+		return a.draining.Load() || a.queue.Draining(), nil
+	}
+	nodes, err := a.store.Nodes(ctx)
+	for _, n := range nodes {
+		if n.Name == node {
+			return n.Draining, err
+		}
+	}
+	return false, err
 }
 
 func (a *app) changed(ctx context.Context, command string, err error) (any, error) {
@@ -512,7 +578,65 @@ func (a *app) changed(ctx context.Context, command string, err error) (any, erro
 		return nil, err
 	}
 	a.log.Info().Str("command", command).Msg("the operator's command was carried out")
-	return a.queueState(ctx)
+	return a.queueState(ctx, "")
+}
+
+// serverNode is one of the servers that share a database, as `bot nodes` prints it.
+type serverNode struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version,omitempty"`
+	Started time.Time `json:"started"`
+	Seen    time.Time `json:"seen"`
+	// Working are the agents and checks at work, of at most Agents; 0 is for any number.
+	Working int `json:"agents_working"`
+	Agents  int `json:"agents"`
+	// Runs are those it has which have not ended.
+	Runs  int    `json:"runs"`
+	State string `json:"state"`
+}
+
+func (a *app) listNodes(r *http.Request) (any, error) {
+	nodes, err := a.store.Nodes(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if a.node == "" { // a file has one server
+		if nodes, err = a.onlyNode(r.Context()); err != nil {
+			return nil, err
+		}
+	}
+	out := []serverNode{}
+	for _, n := range nodes {
+		line := serverNode{
+			Name: n.Name, Version: n.Version, Started: n.StartedAt, Seen: n.SeenAt, Working: n.Working, Agents: n.Agents,
+			Runs: n.Runs, State: "working",
+		}
+		switch {
+		case n.Gone:
+			line.State = "gone"
+		case n.Draining:
+			line.State = "draining"
+		}
+		out = append(out, line)
+	}
+	return out, nil
+}
+
+// onlyNode is this server, where no other shares its database.
+func (a *app) onlyNode(ctx context.Context) ([]store.Node, error) {
+	name, err := nodeName(a.cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	all, err := reconcile.ReadAdmission(ctx, a.store, a.current.admission.Load().Agents)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := versionOf()
+	return []store.Node{{
+		Name: name, Version: v, Agents: all.Limit, Working: all.Running, Runs: len(all.Runs), Draining: a.draining.Load(),
+		StartedAt: a.started, SeenAt: time.Now(),
+	}}, nil
 }
 
 // auditLine is a decision about trust, as `bot audit` prints it.
@@ -571,7 +695,7 @@ func (a *app) collect(ctx context.Context, dry bool) ([]gcLine, error) {
 	defer a.collecting.Unlock()
 	lines := []gcLine{}
 	pruned, err := a.store.Prunable(ctx, a.sweeper.Now())
-	if !dry && err == nil {
+	if !dry && err == nil && a.queue.Leads() {
 		pruned, err = a.store.Prune(ctx, a.sweeper.Now(), digestOf)
 	}
 	for _, l := range []gcLine{

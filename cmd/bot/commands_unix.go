@@ -36,6 +36,7 @@ type commands struct {
 	Pause  pauseCmd  `cmd:"" help:"Have a server start no new agents until it is resumed."`
 	Resume resumeCmd `cmd:"" help:"Have a server start agents again."`
 	Drain  drainCmd  `cmd:"" help:"Have a server start no new agents and wait until none is at work, to stop it."`
+	Nodes  nodesCmd  `cmd:"" help:"List the servers that share a database, and what each has at work."`
 	Queue  queueCmd  `cmd:"" help:"Show what waits at a server."`
 	Reload reloadCmd `cmd:"" help:"Have a server read its configuration again, as far as that works without a restart."`
 	Gc     gcCmd     `cmd:"" name:"gc" help:"Have a server remove what nobody needs any more; it does so every hour."`

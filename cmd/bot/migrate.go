@@ -82,7 +82,7 @@ func (c *migrateCmd) Run(ctx bound, io stdio) (err error) {
 
 // nobodyWorks is an error while a server works on a database in PostgreSQL.
 func nobodyWorks(ctx context.Context, st *store.Store) error {
-	node, err := queue.Working(ctx, st, "")
+	node, err := queue.Working(ctx, st)
 	if err != nil {
 		return err
 	}

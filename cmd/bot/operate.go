@@ -183,17 +183,32 @@ func (c *stopCmd) Run(ctx bound, io stdio) error {
 type pauseCmd struct{ serverFlags }
 
 // Run has no new agent be started.
-func (c *pauseCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/pause") }
+func (c *pauseCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/pause", nil) }
 
 // resumeCmd is `bot resume`.
-type resumeCmd struct{ serverFlags }
+type resumeCmd struct {
+	serverFlags
+	nodeFlag
+}
 
 // Run has agents be started again.
-func (c *resumeCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/resume") }
+func (c *resumeCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/resume", c.query()) }
 
-func (c *serverFlags) change(ctx context.Context, io stdio, path string) error {
+// nodeFlag names one of the servers that share a database.
+type nodeFlag struct {
+	Node string `help:"Only this one of several servers that share a database; list them with nodes (default: the one of --config)." placeholder:"NAME"`
+}
+
+func (f nodeFlag) query() url.Values {
+	if f.Node == "" {
+		return nil
+	}
+	return url.Values{"node": {f.Node}}
+}
+
+func (c *serverFlags) change(ctx context.Context, io stdio, path string, query url.Values) error {
 	var q queueState
-	if err := askServer(ctx, c.Config, http.MethodPost, path, nil, &q); err != nil {
+	if err := askServer(ctx, c.Config, http.MethodPost, path, query, &q); err != nil {
 		return err
 	}
 	return q.print(io.out, c.JSON)
@@ -237,7 +252,10 @@ func (q queueState) print(w io.Writer, asJSON bool) error {
 }
 
 // drainCmd is `bot drain`.
-type drainCmd struct{ serverFlags }
+type drainCmd struct {
+	serverFlags
+	nodeFlag
+}
 
 // drainPoll is the pause between two looks whether anything is still at work.
 const drainPoll = 500 * time.Millisecond
@@ -245,7 +263,7 @@ const drainPoll = 500 * time.Millisecond
 // Run starts no more agents and waits for those at work.
 func (c *drainCmd) Run(ctx bound, io stdio) error {
 	var q queueState
-	if err := askServer(ctx, c.Config, http.MethodPost, "/drain", nil, &q); err != nil {
+	if err := askServer(ctx, c.Config, http.MethodPost, "/drain", c.query(), &q); err != nil {
 		return err
 	}
 	tick := time.NewTicker(drainPoll)
@@ -260,7 +278,7 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", nil, &q); err != nil {
+		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", c.query(), &q); err != nil {
 			return err
 		}
 		if !q.Draining {
@@ -274,6 +292,32 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	}
 	fmt.Fprintln(io.out, "Nothing is at work. The server can be stopped; started again, it goes on with all runs.")
 	return nil
+}
+
+// nodesCmd is `bot nodes`.
+type nodesCmd struct{ serverFlags }
+
+// Run lists the servers that share a database.
+func (c *nodesCmd) Run(ctx bound, io stdio) error {
+	var nodes []serverNode
+	if err := askServer(ctx, c.Config, http.MethodGet, "/nodes", nil, &nodes); err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(io.out, nodes)
+	}
+	rows := [][]string{{"NODE", "VERSION", "STARTED", "SEEN", "AGENTS", "RUNS", "STATE"}}
+	for _, n := range nodes {
+		agents := strconv.Itoa(n.Working)
+		if n.Agents > 0 {
+			agents += " of " + strconv.Itoa(n.Agents)
+		}
+		rows = append(rows, []string{
+			run.PrintableLine(n.Name), cmp.Or(run.PrintableLine(n.Version), "-"), minuteOf(n.Started),
+			n.Seen.Local().Format(time.TimeOnly), agents, strconv.Itoa(n.Runs), n.State,
+		})
+	}
+	return printTable(io.out, "No server.", rows)
 }
 
 // gcCmd is `bot gc`.

@@ -3,9 +3,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store/pgtest"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // onPostgres is a change of a configuration.
@@ -56,21 +53,6 @@ func TestLabelBecomesPullRequestOnPostgres(t *testing.T) {
 	st.processed(s)
 	if diff := cmp.Diff(wantSubjects, subjects(st.onlyPR().Commits)); diff != "" {
 		t.Error(diff)
-	}
-
-	// The runs are on this server's disk: another one is told so, and works nothing.
-	other := st.config
-	other.DataDir, other.Listen = mkdir(t, filepath.Join(st.dir, "other")), freeAddr(t)
-	a, err := newApp(t.Context(), other, zerolog.Nop(), observers{self: theProgram(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.serve(t.Context(), l); !errors.Is(err, queue.ErrOtherNode) {
-		t.Errorf("the second server: %v", err)
 	}
 	s.stop()
 	st.checkWorld()

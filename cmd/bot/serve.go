@@ -150,6 +150,9 @@ type app struct {
 	room func() machine.Room
 	// draining: this process starts no more agents.
 	draining atomic.Bool
+	// node names this server among those that share a database in PostgreSQL, "" for a file.
+	node    string
+	started time.Time
 	// caughtUp: the server has looked for what was missed before its start.
 	caughtUp atomic.Bool
 	// current are the values that change when the configuration is read again by load,
@@ -358,12 +361,19 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	if obs.current == nil {
 		obs.current = newCurrent(cfg)
 	}
-	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log, onWork: obs.onWork}
+	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log,
+		onWork: obs.onWork, started: time.Now()}
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+		Standing: func() (int, error) {
+			if a.queue == nil {
+				return 1, nil
+			}
+			return a.queue.Standing()
+		},
 	}, log, obs, secrets...)
 	if err != nil {
 		return nil, err
@@ -379,17 +389,19 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		places: func() int { return a.current.admission.Load().Agents },
 	})
 	p.reconcile.Hold = a.held
-	var node string
 	if cfg.DatabaseURL != "" {
-		if node, err = nodeName(cfg.DataDir); err != nil {
+		if a.node, err = nodeName(cfg.DataDir); err != nil {
 			return nil, err
 		}
 	}
+	programVersion, _ := versionOf()
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{
-		Workers: cfg.Workers, Node: node, Moved: a.moved, Log: log,
+		Workers: cfg.Workers, Node: a.node, Version: programVersion,
+		Agents: func() int { return a.current.admission.Load().Agents }, Moved: moved, Returned: a.returned, Log: log,
 	}); err != nil {
 		return nil, err
 	}
+	p.reconcile.Node, p.reconcile.Draining, p.reconcile.HandOver = a.node, a.queue.Draining, a.queue.HandOver
 	if a.handler, err = handlers.New(handlers.Config{
 		Secrets: secrets, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
 	}); err != nil {
@@ -509,14 +521,19 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 	return b, nil
 }
 
-// moved has each run look at its branch first: the server that had the database last had
-// another disk.
-func (a *app) moved(ctx context.Context) error {
-	open, err := outdate(ctx, a.store)
-	if err == nil && open > 0 {
-		a.log.Info().Int("runs", open).Msg("going on with runs of a server with another data_dir")
+// moved is the state that another node goes on with. One that cannot be read is told of by its tick.
+func moved(state []byte) ([]byte, error) {
+	s, err := loop.Decode(state)
+	if err != nil {
+		return state, nil //nolint:nilerr // see above
 	}
-	return err
+	return loop.Encode(loop.Moved(s))
+}
+
+// returned lets go of what other nodes have taken from this one while it was away.
+func (a *app) returned(ctx context.Context) error {
+	a.log.Warn().Msg("this server was taken for gone; runs that others have by now are left to them")
+	return a.reconciler.Return(ctx)
 }
 
 // nodeName is what a data directory is called in the database, whichever process has it.
@@ -531,12 +548,8 @@ func nodeName(dataDir string) (string, error) {
 	return string(name), err
 }
 
-// begin cleans up after earlier runs, and has the queue work. A server that another node keeps
-// from working changes nothing before it is told so.
+// begin cleans up after earlier runs, and has the queue work.
 func (a *app) begin(ctx context.Context) error {
-	if err := a.queue.Alone(ctx); err != nil {
-		return err
-	}
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
@@ -547,13 +560,6 @@ func (a *app) begin(ctx context.Context) error {
 // ticks, gateways closed. Agents run on and are found again by the next start.
 func (a *app) serve(ctx context.Context, l net.Listener) error {
 	err := a.begin(a.log.WithContext(context.WithoutCancel(ctx)))
-	if errors.Is(err, queue.ErrOtherNode) {
-		err = &run.UserError{
-			Message: err.Error(), Err: err,
-			Hint: "stop it first, and wait for 15 seconds if it was killed: two servers with a data_dir each cannot " +
-				"share the runs of one database",
-		}
-	}
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
@@ -693,8 +699,11 @@ func digestOf(state []byte) (costUSD float64, iterations int, err error) {
 	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
 }
 
-// catchUp makes up for what went wrong while nobody was there.
+// catchUp makes up for what went wrong while nobody was there. Of several servers one does.
 func (a *app) catchUp(ctx context.Context) error {
+	if !a.queue.Leads() {
+		return nil
+	}
 	return errors.Join(a.sweeper.CatchUp(ctx), a.reconciler.TellLate(ctx))
 }
 

@@ -43,6 +43,8 @@ type stage struct {
 	install ghsim.Installation
 	dir     string
 	config  config.Server
+	// dataDirs are those of all servers, where there are several.
+	dataDirs []string
 	// token is the person's own.
 	token string
 	// now is the App's clock, nil for the real one.
@@ -161,6 +163,8 @@ func shortTempDir(t testing.TB) string {
 type serving struct {
 	*app
 	stop func()
+	// addr is where it takes webhooks.
+	addr string
 	// begun is before anything happened.
 	begun time.Time
 	// events are all that were told, in order.
@@ -209,7 +213,8 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	if err != nil {
 		st.t.Fatal(err)
 	}
-	st.hook(l.Addr().String())
+	s.addr = l.Addr().String()
+	st.hook(s.addr)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.serve(ctx, l) }()
@@ -500,7 +505,11 @@ sandbox:
 allow_local_sandbox: %v
 welcome: false
 `, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
-	file := filepath.Join(st.dir, "ralph.yaml")
+	if len(st.dataDirs) > 0 {
+		text = strings.Replace(text, "limits:\n", fmt.Sprintf("limits:\n  agents: %d\n  agents_per_repository: %d\n",
+			c.Concurrency.Agents, c.Concurrency.Repository), 1)
+	}
+	file := c.DataDir + ".yaml"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)
 	}

@@ -92,10 +92,12 @@ func (st *stage) checkWorld() {
 			st.t.Errorf("the branch %s is of no run", name)
 		}
 	}
-	for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
-		left, err := os.ReadDir(filepath.Join(st.config.DataDir, dir))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
-			st.t.Errorf("%s still holds %v, %v", dir, left, err)
+	for _, dataDir := range append(st.dataDirs, st.config.DataDir) {
+		for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
+			left, err := os.ReadDir(filepath.Join(dataDir, dir))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
+				st.t.Errorf("%s in %s still holds %v, %v", dir, dataDir, left, err)
+			}
 		}
 	}
 	for _, p := range processesOf(st.dir) {

@@ -49,6 +49,10 @@ type Config struct {
 	// WriteEvery is the pause between the writes of an installation, after the
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
+	// Standing says among how many servers what GitHub takes of an installation is shared, and
+	// is an error where others may do by now what this one was about to: it must not write.
+	// nil is alone.
+	Standing func() (servers int, err error)
 }
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
@@ -60,6 +64,7 @@ type App struct {
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
+	standing     func() (int, error)
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
@@ -148,7 +153,7 @@ func New(cfg Config) (*App, error) {
 	}
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
-		writeEvery: cfg.WriteEvery,
+		writeEvery: cfg.WriteEvery, standing: cfg.Standing,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
 		tokens: make(map[tokenKey]*tokens),
@@ -300,6 +305,7 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	way := a.lanes[installation]
 	if way == nil {
 		way = newLane(a.writeEvery)
+		way.standing = a.standing
 		a.lanes[installation] = way
 	}
 	a.mu.Unlock()

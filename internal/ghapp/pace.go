@@ -61,6 +61,8 @@ type place struct {
 type lane struct {
 	pace  *rate.Limiter
 	every time.Duration
+	// standing is Config.Standing.
+	standing func() (servers int, err error)
 
 	mu    sync.Mutex
 	turns map[string]*turn
@@ -124,6 +126,13 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(error), err e
 			return nil, ctx.Err()
 		}
 	}
+	// Last, since it waited: a machine that was stopped meanwhile goes on here.
+	if l.standing != nil {
+		if _, err := l.standing(); err != nil {
+			<-turn.taken
+			return nil, err
+		}
+	}
 	return func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			l.mu.Lock()
@@ -151,11 +160,12 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
+	every := l.share(now)
 	urgent, _ := ctx.Value(urgentKey{}).(bool)
 	free := l.pace.TokensAt(now)
 	if ahead := l.ahead(who, now); !urgent && free < 2 && ahead > 0 {
 		// One for each of those who go first, and one more.
-		pause := time.Duration((float64(ahead+1) - free) * float64(l.every))
+		pause := time.Duration((float64(ahead+1) - free) * float64(every))
 		return nil, l.sendAway(who, now, min(max(pause, maxPause), maxDebt))
 	}
 	slot := l.pace.ReserveN(now, 1)
@@ -167,6 +177,19 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	delete(l.line, who)
 	l.served[who.repo] = now
 	return slot, nil
+}
+
+// share sets the pace to this server's part of it, and gives the pause between two writes.
+func (l *lane) share(now time.Time) time.Duration {
+	every := l.every
+	if l.standing != nil {
+		servers, _ := l.standing() // the error is heard before the write
+		every *= time.Duration(max(servers, 1))
+	}
+	if limit := rate.Every(every); l.pace.Limit() != limit {
+		l.pace.SetLimitAt(now, limit)
+	}
+	return every
 }
 
 // ahead counts those in the line who go first: of the same repository what began earlier,

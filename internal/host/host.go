@@ -796,6 +796,23 @@ func (h *Host) Close() {
 	}
 }
 
+// Evict ends what the run has at work on this machine and removes what it left on disk: it goes on
+// on another one.
+func (h *Host) Evict(ctx context.Context) error {
+	entries, err := os.ReadDir(h.starts())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("look for what the run has at work: %w", err)
+	}
+	errs := []error{h.EndSession(ctx)}
+	for _, e := range entries {
+		errs = append(errs, h.Abandon(ctx, e.Name()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err // its directory says what is at work
+	}
+	return h.Delete(ctx)
+}
+
 // Delete removes everything the run left on disk, but for the work tree that
 // the pool keeps and the caches that the default branch filled. Only for runs that have ended and whose processes were
 // removed.

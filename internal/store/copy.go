@@ -56,7 +56,10 @@ func Copy(ctx context.Context, from, to *Store, node string, replace bool) (done
 			if done, err = copyAll(ctx, src, dst, replace); err != nil {
 				return err
 			}
-			return to.NoteNode(ctx, dst, node)
+			if _, err := dst.ExecContext(ctx, `UPDATE runs SET node = ? WHERE active = 1`, node); err != nil {
+				return fmt.Errorf("note the node: %w", err)
+			}
+			return nil
 		})
 	})
 	if err != nil {
@@ -213,8 +216,8 @@ func digest(ctx context.Context, tx *Tx, table, order string) (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
-	// The same columns in the same order on both sides.
-	sorted := slices.Sorted(slices.Values(names))
+	// The same columns in the same order on both sides, but for what the copy sets.
+	sorted := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return name == "node" })
 	done := Copied{Table: table}
 	h := sha256.New()
 	err = eachRow(ctx, tx, table, order, sorted, func(values []any) error {

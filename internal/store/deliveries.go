@@ -152,8 +152,8 @@ func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {
 }
 
 // texts runs a query of one text column.
-func texts(ctx context.Context, tx *Tx, query string, args ...any) (_ []string, err error) {
-	rows, err := tx.QueryContext(ctx, query, args...)
+func texts(ctx context.Context, db rowsQueryer, query string, args ...any) (_ []string, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -150,11 +150,11 @@ func testStateAndInputsTogether(t *testing.T, e engine) {
 	t.Parallel()
 	st := e.fresh(t)
 	createRun(t, st, aRun("r1", 7))
-	old, err := st.ClaimRun(t.Context(), "r1", "a", time.Minute, t0())
+	old, err := st.ClaimRun(t.Context(), "r1", "a", "", time.Minute, t0())
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, err := st.ClaimRun(t.Context(), "r1", "b", time.Minute, t0().Add(time.Hour))
+	lease, err := st.ClaimRun(t.Context(), "r1", "b", "", time.Minute, t0().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,10 @@ type Place struct {
 	// it last asked.
 	Line int
 	Why  string
+	// Node is the one that has the run, and Room how many it takes at once, 0 where nothing is
+	// known of it.
+	Node string
+	Room int
 }
 
 // Places returns all places, and when each owner and repository last had a turn.
@@ -47,12 +51,15 @@ func places(ctx context.Context, db rowsQueryer) (_ []Place, _ map[string]time.T
 		}
 	}()
 	var out []Place
-	err = each(ctx, db, `SELECT run_id, process, repo, owner, person, answer, came_at, asked_at, seen_at, granted_at, line, why
-		FROM places ORDER BY came_at, run_id`, func(scan func(...any) error) error {
+	err = each(ctx, db, `
+		SELECT p.run_id, p.process, p.repo, p.owner, p.person, p.answer, p.came_at, p.asked_at, p.seen_at, p.granted_at,
+			p.line, p.why, coalesce(r.node, ''), coalesce(n.agents, 0)
+		FROM places AS p LEFT JOIN runs AS r ON r.id = p.run_id LEFT JOIN nodes AS n ON n.name = r.node
+		ORDER BY p.came_at, p.run_id`, func(scan func(...any) error) error {
 		var p Place
 		var came, asked, seen, granted int64
 		if err := scan(&p.Run, &p.Process, &p.Repo, &p.Owner, &p.Person, &p.Answer, &came, &asked, &seen, &granted,
-			&p.Line, &p.Why); err != nil {
+			&p.Line, &p.Why, &p.Node, &p.Room); err != nil {
 			return err
 		}
 		p.CameAt, p.AskedAt, p.SeenAt, p.GrantedAt = fromMicros(came), fromMicros(asked), fromMicros(seen), fromMicros(granted)

@@ -128,7 +128,7 @@ func testPlanHasOneActiveRun(t *testing.T, e engine) {
 		return st.CreateRun(t.Context(), tx, planRun("r-2", "/a", "plan:x.md"))
 	}), store.ErrRunActive)
 	// Who drove the first no longer does.
-	lease, err := st.ClaimRun(t.Context(), "r-1", "x", time.Hour, t0())
+	lease, err := st.ClaimRun(t.Context(), "r-1", "x", "", time.Hour, t0())
 	if err != nil {
 		t.Fatal(err)
 	}

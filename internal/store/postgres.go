@@ -167,17 +167,6 @@ func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return c, nil
 }
 
-// NoteNode notes which node works on a database in PostgreSQL, or did last: the one whose
-// disk the runs are on.
-func (s *Store) NoteNode(ctx context.Context, tx *Tx, node string) error {
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO node (name) VALUES (?) ON CONFLICT (one) DO UPDATE SET name = excluded.name`, node)
-	if err != nil {
-		return fmt.Errorf("note the node %s: %w", node, err)
-	}
-	return nil
-}
-
 // nameOf is what can be said of a database: its host and name, without a password.
 func nameOf(dsn string) string {
 	u, err := url.Parse(dsn)

@@ -29,7 +29,7 @@ func furnish(t *testing.T, st *store.Store) store.Lease {
 	}
 	createRun(t, st, aRun("r-1", 7))
 	createRun(t, st, aRun("r-2", 8))
-	lease, err := st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	lease, err := st.ClaimRun(ctx, "r-1", "me", "", time.Hour, t0())
 	must(err)
 	must(st.SaveState(ctx, "r-1", lease, run.PhaseIterating, "", []byte("{\"text\":\"\x00\xff\"}"), t0()))
 	inTx(t, st, func(tx *store.Tx) error {
@@ -60,13 +60,13 @@ func furnish(t *testing.T, st *store.Store) store.Lease {
 	must(l.Reach(ctx, "r-1-1", run.HostUse{Host: "example.com", Count: 1}))
 	_, err = st.Restored(ctx, t0(), func(state []byte) ([]byte, error) { return state, nil })
 	must(err)
-	lease, err = st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	lease, err = st.ClaimRun(ctx, "r-1", "me", "", time.Hour, t0())
 	must(err)
 	// The rest is what Prune leaves of a run.
 	old := aRun("r-0", 3)
 	old.CreatedAt = t0().Add(-2 * store.KeepRuns)
 	createRun(t, st, old)
-	gone, err := st.ClaimRun(ctx, "r-0", "me", time.Hour, old.CreatedAt)
+	gone, err := st.ClaimRun(ctx, "r-0", "me", "", time.Hour, old.CreatedAt)
 	must(err)
 	must(st.SaveState(ctx, "r-0", gone, run.PhaseDone, run.EndAllTasksComplete, []byte("{}"), old.CreatedAt))
 	_, err = st.Prune(ctx, t0(), func([]byte) (float64, int, error) { return 1.25, 3, nil })

@@ -57,7 +57,7 @@ func testQueries(t *testing.T, e engine) {
 		r.CreatedAt = t0().Add(time.Duration(i) * time.Second)
 		createRun(t, st, r)
 	}
-	lease, err := st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
+	lease, err := st.ClaimRun(ctx, "r-1", "me", "", time.Hour, t0())
 	must(err)
 	must(st.SaveState(ctx, "r-1", lease, run.PhaseDone, run.EndAllTasksComplete, nil, t0().Add(time.Minute)))
 	replaceRun(t, st, planRun("p-1", "/a", "plan:x.md"))

@@ -144,7 +144,7 @@ func testPruneRuns(t *testing.T, e engine) {
 // end has a run end with that state.
 func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
 	t.Helper()
-	lease, err := st.ClaimRun(t.Context(), id, "me", time.Minute, t0())
+	lease, err := st.ClaimRun(t.Context(), id, "me", "", time.Minute, t0())
 	if err == nil {
 		err = st.SaveState(t.Context(), id, lease, run.PhaseDone, run.EndRalphDone, state, t0())
 	}

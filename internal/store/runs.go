@@ -35,6 +35,9 @@ type Run struct {
 	CancelBy          string
 	// PullNumber is the pull request that the run works on, 0 for none.
 	PullNumber int
+	// Node is the one whose machine has the run's tree and processes, "" while no node has
+	// taken it, and always where the database is a file.
+	Node string
 	// LeaseOwner drives the run until LeaseUntil; "" is nobody.
 	LeaseOwner string
 	LeaseUntil time.Time
@@ -53,7 +56,7 @@ type Lease struct {
 
 const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 	phase, end_reason, state, cancel_requested_at, cancel_by,
-	pull_number, lease_owner, lease_until, generation, created_at, updated_at`
+	pull_number, node, lease_owner, lease_until, generation, created_at, updated_at`
 
 // runRow is the stored form of a Run.
 type runRow struct {
@@ -64,7 +67,7 @@ type runRow struct {
 func (r *runRow) scan(scan func(...any) error) (err error) {
 	if err := scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
 		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
+		&r.PullNumber, &r.Node, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
 		return err
 	}
 	r.State, err = unpacked(filled(r.State))
@@ -245,34 +248,43 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 	return out, nil
 }
 
-// ActiveRunIDs lists the ids of ActiveRuns, as tx sees them.
-func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) ([]run.ID, error) {
-	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+// ActiveRunIDs lists the ids of ActiveRuns with the nodes that have them, as tx sees them.
+func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) (ids []run.ID, nodes []string, err error) {
+	err = each(ctx, tx, `SELECT id, node FROM runs WHERE active = 1 ORDER BY created_at, rowid`, func(scan func(...any) error) error {
+		var id run.ID
+		var node string
+		if err := scan(&id, &node); err != nil {
+			return err
+		}
+		ids, nodes = append(ids, id), append(nodes, node)
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("active run ids: %w", err)
+		return nil, nil, fmt.Errorf("active run ids: %w", err)
 	}
-	out := make([]run.ID, len(ids))
-	for i, id := range ids {
-		out[i] = run.ID(id)
-	}
-	return out, nil
+	return ids, nodes, nil
 }
 
-// ClaimRun takes the lease of a run that nobody holds, or whose lease has run
+// ClaimRun takes the lease of a run of a node that nobody holds, or whose lease has run
 // out, for ttl from now. A lease that is held gives ErrLeaseTaken, to its own
-// owner as well: two workers of one process exclude each other like any two.
+// owner as well: two workers of one process exclude each other like any two. A run that
+// another node has, or none yet, gives ErrElsewhere.
 func (s *Store) ClaimRun(
-	ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time,
+	ctx context.Context, id run.ID, owner, node string, ttl time.Duration, now time.Time,
 ) (Lease, error) {
 	lease := Lease{Owner: owner}
 	err := s.single.QueryRowContext(ctx, `
 		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
-		WHERE id = ? AND (lease_owner = '' OR lease_until <= ?)
+		WHERE id = ? AND node = ? AND (lease_owner = '' OR lease_until <= ?)
 		RETURNING generation`,
-		owner, micros(now.Add(ttl)), id, micros(now)).Scan(&lease.Generation)
+		owner, micros(now.Add(ttl)), id, node, micros(now)).Scan(&lease.Generation)
 	if errors.Is(err, sql.ErrNoRows) {
-		if _, err := s.Run(ctx, id); err != nil {
+		row, err := s.Run(ctx, id)
+		if err != nil {
 			return Lease{}, fmt.Errorf("claim: %w", err)
+		}
+		if row.Node != node {
+			return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrElsewhere)
 		}
 		return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrLeaseTaken)
 	}
@@ -332,8 +344,9 @@ func (s *Store) SaveStateTx(
 	ctx context.Context, tx *Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
 	res, err := tx.ExecContext(ctx, `
-		UPDATE runs SET phase = ?, active = ?, end_reason = ?, state = ?, updated_at = ?
-		WHERE id = ? AND lease_owner = ? AND generation = ?`,
+		UPDATE runs SET phase = ?1, active = ?2, end_reason = ?3, state = ?4, updated_at = ?5,
+			node = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN node ELSE '' END
+		WHERE id = ?6 AND lease_owner = ?7 AND generation = ?8`,
 		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
 	if isUnique(err) { // a terminal run made active again beside a newer one
 		return fmt.Errorf("save state of run %s: %w", id, ErrRunActive)

@@ -32,6 +32,8 @@ var (
 	ErrRunActive = errors.New("store: the issue has an active run")
 	// ErrLeaseTaken: someone else drives the run now.
 	ErrLeaseTaken = errors.New("store: lease taken")
+	// ErrElsewhere: another node has the run, or no node has it yet.
+	ErrElsewhere = errors.New("store: another node has the run")
 	// ErrLeaseLost: the lease used to be ours, and no longer is.
 	ErrLeaseLost = run.ErrLeaseLost
 	// ErrNewer: a newer version of the program has changed the tables.

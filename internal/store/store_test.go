@@ -359,7 +359,7 @@ func testOneActiveRunPerIssue(t *testing.T, e engine) {
 			t.Parallel()
 			st := e.fresh(t)
 			createRun(t, st, aRun("r-1", 7))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
+			lease, err := st.ClaimRun(t.Context(), "r-1", "a", "", time.Minute, t0())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +368,7 @@ func testOneActiveRunPerIssue(t *testing.T, e engine) {
 			}
 			var ids []run.ID
 			inTx(t, st, func(tx *store.Tx) (err error) {
-				ids, err = st.ActiveRunIDs(t.Context(), tx)
+				ids, _, err = st.ActiveRunIDs(t.Context(), tx)
 				return err
 			})
 			active, err := st.ActiveRuns(t.Context())
@@ -403,7 +403,7 @@ func testLease(t *testing.T, e engine) {
 	const ttl = time.Minute
 	claim := func(t *testing.T, st *store.Store, owner string, now time.Time) store.Lease {
 		t.Helper()
-		l, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, now)
+		l, err := st.ClaimRun(t.Context(), "r-1", owner, "", ttl, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,12 +417,12 @@ func testLease(t *testing.T, e engine) {
 		"held": func(t *testing.T, st *store.Store) {
 			claim(t, st, "a", t0())
 			for _, owner := range []string{"a", "b"} {
-				_, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, t0().Add(ttl-time.Second))
+				_, err := st.ClaimRun(t.Context(), "r-1", owner, "", ttl, t0().Add(ttl-time.Second))
 				wantErr(t, err, store.ErrLeaseTaken)
 			}
 		},
 		"no such run": func(t *testing.T, st *store.Store) {
-			_, err := st.ClaimRun(t.Context(), "r-2", "a", ttl, t0())
+			_, err := st.ClaimRun(t.Context(), "r-2", "a", "", ttl, t0())
 			wantErr(t, err, store.ErrNotFound)
 		},
 		"run out and taken over": func(t *testing.T, st *store.Store) {
@@ -452,7 +452,7 @@ func testLease(t *testing.T, e engine) {
 			if err := st.RenewLease(t.Context(), "r-1", l, ttl, t0().Add(2*ttl)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := st.ClaimRun(t.Context(), "r-1", "b", ttl, t0().Add(3*ttl-time.Second))
+			_, err := st.ClaimRun(t.Context(), "r-1", "b", "", ttl, t0().Add(3*ttl-time.Second))
 			wantErr(t, err, store.ErrLeaseTaken)
 		},
 		"released": func(t *testing.T, st *store.Store) {
@@ -507,7 +507,7 @@ func testLeaseAmongProcesses(t *testing.T, e engine) {
 		for i := range 6 {
 			st := stores[i%2]
 			g.Go(func() error {
-				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), time.Minute, t0())
+				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), "", time.Minute, t0())
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -542,7 +542,7 @@ func testSaveState(t *testing.T, e engine) {
 	want := aRun("r-1", 7)
 	createRun(t, st, want)
 	inTx(t, st, func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
-	l, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
+	l, err := st.ClaimRun(t.Context(), "r-1", "a", "", time.Minute, t0())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -752,7 +752,7 @@ func TestGoneDatabase(t *testing.T) {
 			t.Parallel()
 			st := fresh(t)
 			createRun(t, st, aRun("r-1", 1))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "me", time.Minute, t0())
+			lease, err := st.ClaimRun(t.Context(), "r-1", "me", "", time.Minute, t0())
 			if err != nil {
 				t.Fatal(err)
 			}

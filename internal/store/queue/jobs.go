@@ -65,7 +65,7 @@ func (advanceArgs) InsertOpts() river.InsertOpts {
 // EnqueueDelivery inserts the job that works an accepted delivery, in the
 // transaction that accepts it.
 func (q *Queue) EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) error {
-	if _, err := q.jobs.insert(ctx, tx, deliveryArgs{GUID: guid}); err != nil {
+	if _, err := q.jobs.insert(ctx, tx, deliveryArgs{GUID: guid}, river.QueueDefault); err != nil {
 		return fmt.Errorf("enqueue delivery %s: %w", guid, err)
 	}
 	return nil
@@ -75,17 +75,27 @@ func (q *Queue) EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) 
 // in the transaction that creates the run. Where there is one it does nothing;
 // to get a run's attention, Wake it.
 func (q *Queue) EnqueueAdvance(ctx context.Context, tx *store.Tx, id run.ID) error {
-	if _, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id}); err != nil {
+	if _, err := q.insert(ctx, tx, advanceArgs{Run: id}, id); err != nil {
 		return fmt.Errorf("enqueue advance of run %s: %w", id, err)
 	}
 	return nil
+}
+
+// insert inserts a job of a run where the node that has the run works it.
+func (q *Queue) insert(ctx context.Context, tx *store.Tx, args river.JobArgs,
+	id run.ID) (*rivertype.JobInsertResult, error) {
+	name, err := q.queueOfRun(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	return q.jobs.insert(ctx, tx, args, name)
 }
 
 // Wake makes a run tick soon after tx commits, whatever it does now: insert it
 // in the transaction that writes what the run is to see. It also starts a run
 // that had ceased to tick.
 func (q *Queue) Wake(ctx context.Context, tx *store.Tx, id run.ID) error {
-	if _, err := q.jobs.insert(ctx, tx, wakeArgs{Run: id}); err != nil {
+	if _, err := q.insert(ctx, tx, wakeArgs{Run: id}, id); err != nil {
 		return fmt.Errorf("wake run %s: %w", id, err)
 	}
 	return nil
@@ -120,6 +130,8 @@ func (*ticker[T]) Timeout(*river.Job[T]) time.Duration { return tickTimeout }
 func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) error {
 	snooze, err := q.advance(ctx, job.Args.Run)
 	switch {
+	case errors.Is(err, store.ErrElsewhere):
+		return q.route(ctx, job.JobRow, job.Args.Run, q.EnqueueAdvance)
 	case errors.Is(err, ErrBusy):
 		return river.JobSnooze(busySnooze)
 	case err != nil:
@@ -131,6 +143,29 @@ func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) er
 	default:
 		return river.JobSnooze(min(snooze, maxSnooze))
 	}
+}
+
+// route replaces a job of a run that this node does not have by one where it is worked, after
+// the run was given to a node.
+func (q *Queue) route(ctx context.Context, job *rivertype.JobRow, id run.ID,
+	again func(context.Context, *store.Tx, run.ID) error) error {
+	var node string
+	err := q.st.InTx(ctx, func(tx *store.Tx) (err error) {
+		if node, err = q.st.AssignRun(ctx, tx, id); err != nil || node == "" {
+			return err
+		}
+		if err := q.jobs.complete(ctx, tx, job); err != nil {
+			return err
+		}
+		return again(ctx, tx, id)
+	})
+	if err != nil {
+		return fmt.Errorf("route run %s: %w", id, err)
+	}
+	if node == "" { // all are being drained
+		return river.JobSnooze(maxSnooze)
+	}
+	return nil
 }
 
 type wokenKey struct{}
@@ -147,6 +182,8 @@ func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 	if _, ticked := q.woken.Load(job.ID); !ticked {
 		snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, true), job.Args.Run)
 		switch {
+		case errors.Is(err, store.ErrElsewhere):
+			return q.route(ctx, job.JobRow, job.Args.Run, q.Wake)
 		case errors.Is(err, ErrBusy):
 			return river.JobSnooze(busySnooze)
 		case err != nil:
@@ -193,7 +230,7 @@ func (q *Queue) whileHeld(ctx context.Context) (_ context.Context, release func(
 // caller has to ask again until that is decided.
 func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err error) {
 	err = q.st.InTx(ctx, func(tx *store.Tx) error {
-		res, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id})
+		res, err := q.insert(ctx, tx, advanceArgs{Run: id}, id)
 		if err != nil {
 			return err
 		}
@@ -223,7 +260,7 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 // failures hours apart would add up to long waits and to giving up.
 func (q *Queue) forgetFailures(ctx context.Context, job *river.Job[advanceArgs]) error {
 	err := q.st.InTx(ctx, func(tx *store.Tx) error {
-		if err := q.jobs.complete(ctx, tx, job); err != nil {
+		if err := q.jobs.complete(ctx, tx, job.JobRow); err != nil {
 			return err
 		}
 		return q.EnqueueAdvance(ctx, tx, job.Args.Run)

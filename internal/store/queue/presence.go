@@ -27,16 +27,26 @@ type presence interface {
 	// eachDead calls bury for every process that died, with no other process doing
 	// the same, and forgets the ones for which it succeeds.
 	eachDead(ctx context.Context, bury func(id string) error) error
+	// leads says whether this process is the one of all that does what is done once.
+	leads() bool
+	// standing is whether this node is being drained, and how many nodes work.
+	standing() (draining bool, nodes int)
+	// present is an error where others may have taken this process for dead.
+	present() error
+	// sure says whether this process has seen the others for long enough to take them for gone.
+	sure() bool
+	// absences counts how often others may have taken this process for dead.
+	absences() int
 }
 
 // member is a process that announces itself; see Options.
 type member struct {
-	id, node string
-	moved    func(context.Context) error
-	log      zerolog.Logger
+	id, node, version string
+	agents            func() int
+	log               zerolog.Logger
 }
 
-// announce says that this process is alive, after moved where another node was last.
+// announce says that this process is alive.
 func announce(ctx context.Context, q *Queue) (presence, error) {
 	if q.st.Engine() == store.Postgres {
 		return announceSession(ctx, q)
@@ -86,6 +96,21 @@ func (p *files) leave() error {
 
 // held implements presence: the kernel's lock is never lost.
 func (p *files) held() context.Context { return context.Background() }
+
+// leads implements presence: the processes on one machine do not mind each other.
+func (p *files) leads() bool { return true }
+
+// standing implements presence: there is one machine.
+func (p *files) standing() (draining bool, nodes int) { return false, 1 }
+
+// present implements presence.
+func (p *files) present() error { return nil }
+
+// sure implements presence.
+func (p *files) sure() bool { return true }
+
+// absences implements presence.
+func (p *files) absences() int { return 0 }
 
 // known implements presence.
 func (p *files) known(context.Context) (map[string]bool, error) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -23,9 +24,6 @@ import (
 // earlier run that is ending. The job is tried again in a moment, and it is no
 // failure.
 var ErrBusy = errors.New("queue: someone else is at work on it")
-
-// ErrOtherNode: a process of another node works on the database.
-var ErrOtherNode = errors.New("queue: another server works on this database")
 
 // LaterError is what Handlers.Delivery returns when it has to wait for a time that it
 // knows. It is no failure.
@@ -96,12 +94,17 @@ type Options struct {
 	// SweepEvery is the pause between two sweeps that make up for lost jobs;
 	// 0 means 30 seconds.
 	SweepEvery time.Duration
-	// Node names the data directory of this process in a database of PostgreSQL, which is
-	// one node's: the trees and the processes of runs are on its machine.
-	Node string
-	// Moved is called by Start, before anything is worked, where another node worked on the
-	// database last: what it had on its disk is not here. nil does nothing.
-	Moved func(ctx context.Context) error
+	// Node names the data directory of this process among those that share a database in
+	// PostgreSQL: the trees and the processes of its runs are on its machine. Version is the
+	// program's, and Agents how many agents and checks it takes at once by now.
+	Node, Version string
+	Agents        func() int
+	// Moved makes of the state of a run, whose node is gone with its disk, the one that another
+	// node goes on with.
+	Moved func(state []byte) ([]byte, error)
+	// Returned is called when others may have taken this process for dead, and its runs from
+	// it, and it is back. nil does nothing.
+	Returned func(ctx context.Context) error
 	// Log gets failures of jobs, and is the logger in the contexts of handlers.
 	Log zerolog.Logger
 }
@@ -114,6 +117,8 @@ type Queue struct {
 	st         *store.Store
 	jobs       jobs
 	sweepEvery time.Duration
+	moved      func(state []byte) ([]byte, error)
+	returned   func(ctx context.Context) error
 
 	// woken are the wakes, by id, that have had their run ticked and wait until it is sure
 	// that another job polls it.
@@ -123,6 +128,7 @@ type Queue struct {
 	handlers Handlers               // set once, before the client starts
 	held     func() context.Context // that of the presence, set with them
 	presence presence
+	peers    atomic.Pointer[presence] // the same, for who must not wait
 	sweepers sync.WaitGroup
 	cancel   context.CancelFunc
 }
@@ -139,10 +145,15 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	q := &Queue{
 		member: member{
 			id:   fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
-			node: opts.Node, moved: opts.Moved, log: opts.Log,
+			node: opts.Node, version: opts.Version, agents: opts.Agents, log: opts.Log,
 		},
+		moved: opts.Moved, returned: opts.Returned,
 		st:         st,
 		sweepEvery: opts.SweepEvery,
+	}
+	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}}
+	if opts.Node != "" {
+		queues[queueOf(opts.Node)] = river.QueueConfig{MaxWorkers: opts.Workers}
 	}
 	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel))))
 
@@ -158,7 +169,7 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	q.jobs, err = openJobs(ctx, st, &river.Config{
 		ID:                          q.id,
 		Logger:                      log,
-		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}},
+		Queues:                      queues,
 		Workers:                     workers,
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchPoll,
@@ -180,21 +191,35 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 // once, without waiting for it to run out.
 func (q *Queue) ID() string { return q.id }
 
-// Alone is ErrOtherNode while a process of another node works on a database in PostgreSQL, or
-// did a moment ago and may come back. Start looks again.
-func (q *Queue) Alone(ctx context.Context) error {
-	if q.st.Engine() != store.Postgres {
-		return nil
-	}
-	other, err := Working(ctx, q.st, q.node)
-	if err == nil && other != "" {
-		err = fmt.Errorf("%w: %s", ErrOtherNode, other)
-	}
-	return err
+// Leads says whether this process does what is to be done once for all that share the
+// database. At most one does.
+func (q *Queue) Leads() bool {
+	p := q.peers.Load()
+	return p != nil && (*p).leads()
 }
 
-// Start works jobs until Stop, or until ctx ends. It can be called once. On PostgreSQL it
-// returns ErrOtherNode while a process of another node is alive.
+// Draining says whether this node is being drained.
+func (q *Queue) Draining() bool {
+	p := q.peers.Load()
+	if p == nil {
+		return false
+	}
+	draining, _ := (*p).standing()
+	return draining
+}
+
+// Standing is how many nodes share the database, this one too, and an error where others may have
+// taken this process for dead, so that it must do nothing that they may do by now.
+func (q *Queue) Standing() (nodes int, err error) {
+	p := q.peers.Load()
+	if p == nil {
+		return 1, nil
+	}
+	_, nodes = (*p).standing()
+	return nodes, (*p).present()
+}
+
+// Start works jobs until Stop, or until ctx ends. It can be called once.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if h.Delivery == nil || h.Advance == nil {
 		return errors.New("start queue: a handler is missing")
@@ -210,6 +235,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	}
 	ctx, cancel := context.WithCancel(q.log.WithContext(ctx))
 	q.presence, q.held, q.handlers, q.cancel = p, p.held, h, cancel
+	q.peers.Store(&p)
 
 	// First what others left behind, so that the first fetch sees it.
 	q.maintain(ctx, "take over from dead processes", q.takeOver)
@@ -220,6 +246,10 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 		return errors.Join(fmt.Errorf("start queue: %w", err), p.leave())
 	}
 	q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from dead processes", q.takeOver) })
+	if q.node != "" {
+		q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from nodes that are gone", q.takeOverNodes) })
+		q.sweepers.Go(func() { q.every(ctx, presenceEvery, "clean up after an absence", q.cleanUp()) })
+	}
 	q.sweepers.Go(func() { q.every(ctx, q.sweepEvery, "sweep", q.sweep) })
 	return nil
 }
@@ -242,6 +272,7 @@ func (q *Queue) Stop(ctx context.Context) error {
 	// Only now: as long as a job may run, others must not take it for dead.
 	p := q.presence
 	q.presence = nil
+	q.peers.Store(nil)
 	if err := p.leave(); err != nil {
 		return fmt.Errorf("stop queue: %w", err)
 	}

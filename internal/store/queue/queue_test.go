@@ -81,7 +81,7 @@ func child(ctx context.Context, path string) error {
 			select {}
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			if _, err := st.ClaimRun(ctx, id, q.ID(), time.Hour, time.Now()); err != nil {
+			if _, err := st.ClaimRun(ctx, id, q.ID(), "", time.Hour, time.Now()); err != nil {
 				say <- err.Error() + "\n"
 			}
 			say <- "run\n"
@@ -235,7 +235,7 @@ func testKilledProcess(t *testing.T, database func(testing.TB) string) {
 						return err
 					},
 					Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-						lease, err := st.ClaimRun(ctx, id, q.ID(), time.Hour, time.Now())
+						lease, err := st.ClaimRun(ctx, id, q.ID(), "", time.Hour, time.Now())
 						if errors.Is(err, store.ErrLeaseTaken) {
 							return 0, queue.ErrBusy
 						}
@@ -313,7 +313,7 @@ func TestCopyOfADatabase(t *testing.T) {
 			return err
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			_, err := at.ClaimRun(ctx, id, there.ID(), time.Hour, time.Now())
+			_, err := at.ClaimRun(ctx, id, there.ID(), "", time.Hour, time.Now())
 			worked <- err
 			return 0, err
 		},

@@ -23,10 +23,10 @@ type jobs interface {
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 	executor() riverdriver.Executor
-	insert(ctx context.Context, tx *store.Tx, args river.JobArgs) (*rivertype.JobInsertResult, error)
+	insert(ctx context.Context, tx *store.Tx, args river.JobArgs, queue string) (*rivertype.JobInsertResult, error)
 	insertMany(ctx context.Context, tx *store.Tx, many []river.InsertManyParams) error
 	retry(ctx context.Context, tx *store.Tx, id int64) error
-	complete(ctx context.Context, tx *store.Tx, job *river.Job[advanceArgs]) error
+	complete(ctx context.Context, tx *store.Tx, job *rivertype.JobRow) error
 }
 
 // client is River with the transactions T of a driver.
@@ -71,9 +71,9 @@ func openClient[D riverdriver.Driver[T], T any](ctx context.Context, st *store.S
 func (c *client[D, T]) executor() riverdriver.Executor { return c.driver.GetExecutor() }
 
 func (c *client[D, T]) insert(ctx context.Context, tx *store.Tx,
-	args river.JobArgs) (res *rivertype.JobInsertResult, err error) {
+	args river.JobArgs, queue string) (res *rivertype.JobInsertResult, err error) {
 	err = c.join(tx, func(tx T) (err error) {
-		res, err = c.InsertTx(ctx, tx, args, nil)
+		res, err = c.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: queue})
 		return err
 	})
 	return res, err
@@ -93,9 +93,9 @@ func (c *client[D, T]) retry(ctx context.Context, tx *store.Tx, id int64) error 
 	})
 }
 
-func (c *client[D, T]) complete(ctx context.Context, tx *store.Tx, job *river.Job[advanceArgs]) error {
+func (c *client[D, T]) complete(ctx context.Context, tx *store.Tx, job *rivertype.JobRow) error {
 	return c.join(tx, func(tx T) error {
-		_, err := river.JobCompleteTx[D](ctx, tx, job)
+		_, err := river.JobCompleteTx[D](ctx, tx, &river.Job[advanceArgs]{JobRow: job})
 		return err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,8 @@ const (
 	// presenceClass is the first half of the keys of the advisory locks by which processes
 	// show that they are alive; the number of a process's row is the second.
 	presenceClass int32 = 0x72616c70
+	// leaderClass is that of the lock which the process that leads holds.
+	leaderClass = presenceClass + 1
 	// seenEvery is the pause between two signs of life, and how soon a connection that
 	// broke is made again; seenWithin is how long one may take.
 	seenEvery  = time.Second
@@ -44,28 +47,38 @@ type session struct {
 	number int32 // of the row that the connection holds the lock of
 	alive  context.Context
 	lost   context.CancelFunc
-	// again is when the connection was made again, zero for the first.
-	again time.Time
+	// again is when the connection was made again, zero for the first, and returns how often it
+	// was.
+	again   time.Time
+	returns int
+	// heard is when the last sign of life that arrived was given.
+	heard time.Time
+
+	leading, draining atomic.Bool
+	nodes             atomic.Int64
 }
 
 func announceSession(ctx context.Context, q *Queue) (*session, error) {
-	st := q.st
-	s := &session{st: st, member: q.member}
-	// One after the other, so that of two nodes which start at once one sees the other.
-	if err := st.Exclusively(ctx, func(ctx context.Context) error {
-		if err := q.Alone(ctx); err != nil {
-			return err
-		}
-		if err := s.succeed(ctx); err != nil {
-			return err
-		}
-		return s.connect(ctx)
+	s := &session{st: q.st, member: q.member}
+	if err := q.st.InTx(ctx, func(tx *store.Tx) error {
+		return q.st.RegisterNode(ctx, tx, s.node, s.version, s.capacity())
 	}); err != nil {
+		return nil, fmt.Errorf("announce presence: %w", err)
+	}
+	if err := s.connect(ctx); err != nil {
 		return nil, fmt.Errorf("announce presence: %w", err)
 	}
 	ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.kept.Go(func() { s.keep(ctx) })
 	return s, nil
+}
+
+// capacity is how many agents and checks this node takes at once.
+func (s *session) capacity() int {
+	if s.agents == nil {
+		return 1
+	}
+	return s.agents()
 }
 
 // presenceLocks are the locks that processes in this database hold, by the numbers of
@@ -74,13 +87,13 @@ const presenceLocks = `(SELECT l.objid AS number, l.pid FROM pg_locks l
 	JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 	WHERE l.locktype = 'advisory' AND l.classid = $1 AND l.objsubid = 2 AND l.granted) AS held`
 
-// Working is the node of a process that works on a database in PostgreSQL, or did a moment
-// ago and may come back, other than this node; "" where none does. A restart of PostgreSQL
-// frees all locks, so that a sign of life counts as well.
-func Working(ctx context.Context, st *store.Store, but string) (node string, err error) {
+// Working is a node that works on a database in PostgreSQL, or did a moment ago and may come
+// back; "" where none does. A restart of PostgreSQL frees all locks, so that a sign of life counts
+// as well.
+func Working(ctx context.Context, st *store.Store) (node string, err error) {
 	err = st.Connections().QueryRow(ctx, `
-		SELECT node FROM processes WHERE node <> $2 AND (seen_at > clock_timestamp() - $3::interval
-			OR number IN (SELECT number FROM `+presenceLocks+`)) LIMIT 1`, presenceClass, but, stuck).Scan(&node)
+		SELECT node FROM processes WHERE seen_at > clock_timestamp() - $2::interval
+			OR number IN (SELECT number FROM `+presenceLocks+`) LIMIT 1`, presenceClass, stuck).Scan(&node)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil
 	}
@@ -90,36 +103,12 @@ func Working(ctx context.Context, st *store.Store, but string) (node string, err
 	return node, nil
 }
 
-// lastNode is the node that worked on the database last, "" for none.
-func lastNode(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-}) (last string, err error) {
-	err = db.QueryRow(ctx, `SELECT name FROM node`).Scan(&last)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return "", nil
-	}
-	return last, err
-}
-
-// succeed notes that this node is the last one, after moved where that was another.
-func (s *session) succeed(ctx context.Context) error {
-	last, err := lastNode(ctx, s.st.Connections())
-	if err != nil || last == s.node {
-		return err
-	}
-	if last != "" && s.moved != nil {
-		if err := s.moved(ctx); err != nil {
-			return err
-		}
-	}
-	return s.st.InTx(ctx, func(tx *store.Tx) error { return s.st.NoteNode(ctx, tx, s.node) })
-}
-
 // connect makes the connection and takes the lock of a new number: that of a connection
 // that broke may still be held by it.
 func (s *session) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*seenWithin)
 	defer cancel()
+	begun := time.Now()
 	conn, err := s.st.Connect(ctx)
 	if err != nil {
 		return err
@@ -127,11 +116,10 @@ func (s *session) connect(ctx context.Context) error {
 	var held bool
 	var number int32
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		last, err := lastNode(ctx, tx)
-		if err == nil && last != s.node {
-			err = fmt.Errorf("%w: %s", ErrOtherNode, last)
-		}
-		if err != nil {
+		// Its row is gone where others took the node for gone.
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO nodes (name, version, agents) VALUES ($1, $2, $3)
+			ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp()`, s.node, s.version, s.capacity()); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `
@@ -153,9 +141,23 @@ func (s *session) connect(ctx context.Context) error {
 	defer s.mu.Unlock()
 	if s.alive != nil {
 		s.again = time.Now()
+		s.returns++
 	}
-	s.conn, s.number = conn, number
+	s.conn, s.number, s.heard = conn, number, begun
 	s.alive, s.lost = context.WithCancel(context.Background())
+	return s.lead(ctx)
+}
+
+// lead has this process lead where no other does. The lock goes with the connection.
+func (s *session) lead(ctx context.Context) error {
+	if s.leading.Load() {
+		return nil
+	}
+	var held bool
+	if err := s.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1, $2)`, leaderClass, 0).Scan(&held); err != nil {
+		return err
+	}
+	s.leading.Store(held)
 	return nil
 }
 
@@ -171,15 +173,11 @@ func (s *session) keep(ctx context.Context) {
 		case <-tick.C:
 		}
 		if s.conn == nil {
-			// One after the other with a node that takes the place of this one.
-			err := s.st.Exclusively(ctx, s.connect)
-			if errors.Is(err, ErrOtherNode) {
-				s.log.Error().Err(err).Msg("queue: this server was taken for dead, and its runs are another one's now; stop it")
-				return
-			}
-			continue // the failure is that of everything else, which is logged
+			_ = s.connect(ctx) // the failure is that of everything else, which is logged
+			continue
 		}
 		if err := s.beat(ctx); err != nil && ctx.Err() == nil {
+			s.leading.Store(false)
 			s.lost()
 			closing, cancel := context.WithTimeout(ctx, seenEvery)
 			_ = s.conn.Close(closing) // it is broken
@@ -194,12 +192,57 @@ func (s *session) beat(ctx context.Context) error {
 	// Not ended by a stop: the connection would be lost before it has said that this process leaves.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
 	defer cancel()
-	tag, err := s.conn.Exec(ctx, `
-		UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2`, s.id, s.number)
-	if err == nil && tag.RowsAffected() != 1 {
-		err = errors.New("somebody has taken this process for dead")
+	begun := time.Now()
+	var draining, nodes int
+	err := s.conn.QueryRow(ctx, `
+		WITH me AS (UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2 RETURNING node)
+		UPDATE nodes SET seen_at = clock_timestamp(), agents = $3 FROM me WHERE name = me.node
+		RETURNING draining, (SELECT count(*) FROM nodes AS n WHERE n.seen_at > clock_timestamp() - $4::interval)`,
+		s.id, s.number, s.capacity(), store.NodeGone).Scan(&draining, &nodes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return errors.New("somebody has taken this process for dead")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.heard = begun
+	s.mu.Unlock()
+	s.draining.Store(draining == 1)
+	s.nodes.Store(int64(nodes))
+	return s.lead(ctx)
+}
+
+// leads implements presence.
+func (s *session) leads() bool { return s.leading.Load() }
+
+// standing implements presence.
+func (s *session) standing() (draining bool, nodes int) {
+	return s.draining.Load(), max(int(s.nodes.Load()), 1)
+}
+
+// present implements presence. Time passes also while the process is stopped.
+func (s *session) present() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.alive.Err() != nil || time.Since(s.heard) > stuck-seenWithin {
+		return errAbsent
+	}
+	return nil
+}
+
+// sure implements presence.
+func (s *session) sure() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.alive.Err() == nil && (s.again.IsZero() || time.Since(s.again) >= reunion)
+}
+
+// absences implements presence.
+func (s *session) absences() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.returns
 }
 
 // held implements presence.
@@ -245,10 +288,7 @@ func (s *session) known(ctx context.Context) (map[string]bool, error) {
 
 // eachDead implements presence.
 func (s *session) eachDead(ctx context.Context, bury func(id string) error) error {
-	s.mu.Lock()
-	again := s.again
-	s.mu.Unlock()
-	if s.held().Err() != nil || !again.IsZero() && time.Since(again) < reunion {
+	if !s.sure() {
 		return nil
 	}
 	if err := s.eachSilent(ctx, bury); err != nil {

@@ -24,6 +24,9 @@ const (
 // already are skipped. Reading and inserting are one transaction, so that what
 // another worker finishes meanwhile is not begun anew.
 func (q *Queue) sweep(ctx context.Context) error {
+	if !q.presence.leads() {
+		return nil
+	}
 	return q.st.InTx(ctx, func(tx *store.Tx) error {
 		var many []river.InsertManyParams
 		guids, err := q.st.UnprocessedDeliveries(ctx, tx, sweepDeliveries)
@@ -33,12 +36,14 @@ func (q *Queue) sweep(ctx context.Context) error {
 		for _, guid := range guids {
 			many = append(many, river.InsertManyParams{Args: deliveryArgs{GUID: guid}})
 		}
-		ids, err := q.st.ActiveRunIDs(ctx, tx)
+		ids, nodes, err := q.st.ActiveRunIDs(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for _, id := range ids {
-			many = append(many, river.InsertManyParams{Args: advanceArgs{Run: id}})
+		for i, id := range ids {
+			many = append(many, river.InsertManyParams{
+				Args: advanceArgs{Run: id}, InsertOpts: &river.InsertOpts{Queue: queueOf(nodes[i])},
+			})
 		}
 		if len(many) == 0 {
 			return nil
@@ -68,11 +73,20 @@ func (q *Queue) takeOver(ctx context.Context) error {
 // takeOverLost makes the jobs and leases of processes available that left no trace: the
 // database is a copy, and they run elsewhere or no more.
 func (q *Queue) takeOverLost(ctx context.Context) error {
-	known, err := q.presence.known(ctx)
-	if err != nil {
-		return err
+	known := map[string]bool{}
+	// A process announces itself before it works anything: it is looked for after what it works
+	// was seen.
+	lost := func(owner string) bool {
+		if !known[owner] {
+			now, err := q.presence.known(ctx)
+			if err != nil {
+				return false // the next look finds it
+			}
+			known = now
+		}
+		return !known[owner]
 	}
-	n, err := q.rescue(ctx, func(owner string) bool { return !known[owner] })
+	n, err := q.rescue(ctx, lost)
 	if err != nil {
 		return fmt.Errorf("rescue jobs of unknown processes: %w", err)
 	}
@@ -81,7 +95,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 		return err
 	}
 	for _, r := range rows {
-		if r.LeaseOwner == "" || known[r.LeaseOwner] {
+		if r.LeaseOwner == "" || !lost(r.LeaseOwner) {
 			continue
 		}
 		if err := q.st.ReleaseOwner(ctx, r.LeaseOwner); err != nil {
