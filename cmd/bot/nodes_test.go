@@ -246,26 +246,45 @@ func TestThreeServers(t *testing.T) {
 	var issues []ghsim.Issue
 	begin := time.Now()
 	kills, stops := 0, 0
+	busy := make([]chan struct{}, len(alive)) // closed once nothing is done to a server any more
+	for n := range busy {
+		busy[n] = make(chan struct{})
+		close(busy[n])
+	}
 	for next := begin; time.Since(begin) < lasts; {
 		share := float64(time.Since(begin)) / float64(lasts*3/4)
 		for len(issues) < most && float64(len(issues)) <= share*float64(most) {
 			issues = append(issues, st.label(fmt.Sprint("Say hello ", len(issues)), "- [ ] Write one\n- [ ] Write two\n"))
 		}
-		if next = next.Add(every); !rested(t, time.Until(next)) {
-			break
-		}
+		next = next.Add(every)
+		rest(time.Until(next))
 		n := int(d.upTo(3))
+		select {
+		case <-busy[n]:
+		default:
+			continue
+		}
+		busy[n] = make(chan struct{})
 		if d.under(0.5) {
 			kills++
 			killServer(t, alive[n])
-			rest(d.upTo(every))
-			alive[n] = nodes[n].startProgram(theProgram(t), "serve", "--config", files[n])
+			go func() {
+				defer close(busy[n])
+				rest(d.upTo(6 * every)) // half of the time it is taken for gone
+				alive[n] = nodes[n].startProgram(theProgram(t), "serve", "--config", files[n])
+			}()
 			continue
 		}
-		stops++ // longer than others wait for it, every other time
+		stops++
 		sendSignal(t, alive[n], syscall.SIGSTOP)
-		rest(d.upTo(40 * time.Second))
-		sendSignal(t, alive[n], syscall.SIGCONT)
+		go func() {
+			defer close(busy[n])
+			rest(d.upTo(6 * every))
+			sendSignal(t, alive[n], syscall.SIGCONT)
+		}()
+	}
+	for _, b := range busy {
+		<-b
 	}
 	for n, p := range alive {
 		nodes[n].waitHealthy(p)
@@ -283,6 +302,9 @@ func TestThreeServers(t *testing.T) {
 	for _, issue := range issues {
 		st.complete(issue, "feat: write one", "feat: write two")
 	}
+	st.await("the servers to let go of what others took from them", func() bool {
+		return len(st.leftovers()) == 0
+	})
 	for _, p := range alive {
 		p.stop(t)
 	}
@@ -300,17 +322,6 @@ func killServer(t *testing.T, p *process) {
 func sendSignal(t *testing.T, p *process, sig syscall.Signal) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// rested rests, unless the test ends.
-func rested(t *testing.T, d time.Duration) bool {
-	t.Helper()
-	select {
-	case <-time.NewTimer(d).C:
-		return true
-	case <-t.Context().Done():
-		return false
+		t.Error(err)
 	}
 }

@@ -368,12 +368,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-		Standing: func() (int, error) {
-			if a.queue == nil {
-				return 1, nil
-			}
-			return a.queue.Standing()
-		},
+		Present: func() error { return a.queue.Present() }, Turn: a.turn(cfg),
 	}, log, obs, secrets...)
 	if err != nil {
 		return nil, err
@@ -519,6 +514,16 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 		return nil, fmt.Errorf("keep %s: %w", filepath.Base(file), err)
 	}
 	return b, nil
+}
+
+// turn has the servers that share a database share what GitHub takes of an installation.
+func (a *app) turn(cfg config.Server) func(context.Context, int64, time.Duration, time.Duration) (time.Duration, error) {
+	if cfg.DatabaseURL == "" {
+		return nil
+	}
+	return func(ctx context.Context, installation int64, every, most time.Duration) (time.Duration, error) {
+		return a.store.TakeTurn(ctx, fmt.Sprintf("writes:%d", installation), every, most, ghapp.WritesAtOnce)
+	}
 }
 
 // moved is the state that another node goes on with. One that cannot be read is told of by its tick.

@@ -92,13 +92,8 @@ func (st *stage) checkWorld() {
 			st.t.Errorf("the branch %s is of no run", name)
 		}
 	}
-	for _, dataDir := range append(st.dataDirs, st.config.DataDir) {
-		for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
-			left, err := os.ReadDir(filepath.Join(dataDir, dir))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) || len(left) > 0 {
-				st.t.Errorf("%s in %s still holds %v, %v", dir, dataDir, left, err)
-			}
-		}
+	for _, left := range st.leftovers() {
+		st.t.Errorf("still there: %s", left)
 	}
 	for _, p := range processesOf(st.dir) {
 		st.t.Errorf("still running: %s", p)
@@ -136,4 +131,21 @@ func processesOf(dir string) (found []string) {
 		}
 	}
 	return found
+}
+
+// leftovers are the files and directories of runs and processes that have ended.
+func (st *stage) leftovers() (left []string) {
+	st.t.Helper()
+	for _, dataDir := range append(st.dataDirs, st.config.DataDir) {
+		for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
+			entries, err := os.ReadDir(filepath.Join(dataDir, dir))
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				st.t.Fatal(err)
+			}
+			for _, e := range entries {
+				left = append(left, filepath.Join(dataDir, dir, e.Name()))
+			}
+		}
+	}
+	return left
 }

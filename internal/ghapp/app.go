@@ -49,10 +49,12 @@ type Config struct {
 	// WriteEvery is the pause between the writes of an installation, after the
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
-	// Standing says among how many servers what GitHub takes of an installation is shared, and
-	// is an error where others may do by now what this one was about to: it must not write.
-	// nil is alone.
-	Standing func() (servers int, err error)
+	// Present is an error where others may do by now what this process was about to: it must
+	// not write. Turn takes the next turn to write to an installation, where several processes
+	// share what GitHub takes, and says how long to wait for it; a turn that is more than most
+	// off is not taken. nil is for a process that is alone.
+	Present func() error
+	Turn    func(ctx context.Context, installation int64, every, most time.Duration) (wait time.Duration, err error)
 }
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
@@ -64,7 +66,8 @@ type App struct {
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
-	standing     func() (int, error)
+	present      func() error
+	turn         func(ctx context.Context, installation int64, every, most time.Duration) (time.Duration, error)
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
@@ -153,7 +156,7 @@ func New(cfg Config) (*App, error) {
 	}
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
-		writeEvery: cfg.WriteEvery, standing: cfg.Standing,
+		writeEvery: cfg.WriteEvery, present: cfg.Present, turn: cfg.Turn,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
 		tokens: make(map[tokenKey]*tokens),
@@ -305,7 +308,12 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	way := a.lanes[installation]
 	if way == nil {
 		way = newLane(a.writeEvery)
-		way.standing = a.standing
+		way.present = a.present
+		if a.turn != nil {
+			way.shared = func(ctx context.Context, most time.Duration) (time.Duration, error) {
+				return a.turn(ctx, installation, a.writeEvery, most)
+			}
+		}
 		a.lanes[installation] = way
 	}
 	a.mu.Unlock()

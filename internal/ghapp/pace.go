@@ -13,7 +13,8 @@ import (
 // GitHub asks for a second between writes and forgives a few in a row; who goes
 // on writing faster meets its secondary limits.
 const (
-	writesAtOnce = 10
+	// WritesAtOnce is how many writes are sent without a pause after a while without any.
+	WritesAtOnce = 10
 	writeEvery   = time.Second
 	// maxPause is how long a write waits here. One whose turn is further away
 	// is given back as RateLimited: its caller holds a worker meanwhile.
@@ -61,8 +62,9 @@ type place struct {
 type lane struct {
 	pace  *rate.Limiter
 	every time.Duration
-	// standing is Config.Standing.
-	standing func() (servers int, err error)
+	// present is Config.Present, and shared Config.Turn of this installation.
+	present func() error
+	shared  func(ctx context.Context, most time.Duration) (wait time.Duration, err error)
 
 	mu    sync.Mutex
 	turns map[string]*turn
@@ -74,7 +76,7 @@ type lane struct {
 
 func newLane(every time.Duration) *lane {
 	return &lane{
-		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]*turn{},
+		pace: rate.NewLimiter(rate.Every(every), WritesAtOnce), every: every, turns: map[string]*turn{},
 		line: map[place]time.Time{}, served: map[string]time.Time{},
 	}
 }
@@ -126,12 +128,9 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(error), err e
 			return nil, ctx.Err()
 		}
 	}
-	// Last, since it waited: a machine that was stopped meanwhile goes on here.
-	if l.standing != nil {
-		if _, err := l.standing(); err != nil {
-			<-turn.taken
-			return nil, err
-		}
+	if err := l.share(ctx); err != nil {
+		<-turn.taken
+		return nil, err
 	}
 	return func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -160,12 +159,11 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	every := l.share(now)
 	urgent, _ := ctx.Value(urgentKey{}).(bool)
 	free := l.pace.TokensAt(now)
 	if ahead := l.ahead(who, now); !urgent && free < 2 && ahead > 0 {
 		// One for each of those who go first, and one more.
-		pause := time.Duration((float64(ahead+1) - free) * float64(every))
+		pause := time.Duration((float64(ahead+1) - free) * float64(l.every))
 		return nil, l.sendAway(who, now, min(max(pause, maxPause), maxDebt))
 	}
 	slot := l.pace.ReserveN(now, 1)
@@ -179,17 +177,35 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	return slot, nil
 }
 
-// share sets the pace to this server's part of it, and gives the pause between two writes.
-func (l *lane) share(now time.Time) time.Duration {
-	every := l.every
-	if l.standing != nil {
-		servers, _ := l.standing() // the error is heard before the write
-		every *= time.Duration(max(servers, 1))
+// share waits for the turn among the processes that share the installation, if there are others,
+// or gives the write back where that is far off.
+func (l *lane) share(ctx context.Context) error {
+	if l.shared != nil {
+		most := maxPause
+		if urgent, _ := ctx.Value(urgentKey{}).(bool); urgent {
+			most = maxDebt
+		}
+		wait, err := l.shared(ctx, most)
+		switch {
+		case err != nil:
+			return fmt.Errorf("wait for the pace of writes: %w", err)
+		case wait > most:
+			return later(wait)
+		case wait > 0 && most == maxPause:
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
 	}
-	if limit := rate.Every(every); l.pace.Limit() != limit {
-		l.pace.SetLimitAt(now, limit)
+	if l.present == nil {
+		return nil
 	}
-	return every
+	// Last, after all waits: a machine that was stopped meanwhile goes on here.
+	return l.present()
 }
 
 // ahead counts those in the line who go first: of the same repository what began earlier,

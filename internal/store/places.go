@@ -176,3 +176,24 @@ func (s *Store) PrunePlaces(ctx context.Context, tx *Tx, before time.Time) error
 	}
 	return nil
 }
+
+// TakeTurn takes the next of the turns of a name, which are every apart, but for a few at once
+// after a pause, and says how long it is off. One that is more than most off is not taken. The clock
+// is PostgreSQL's, for processes that share a database there.
+func (s *Store) TakeTurn(ctx context.Context, name string, every, most time.Duration, atOnce int) (wait time.Duration, err error) {
+	var off int64
+	// at is when the turn after the last one that was taken is, without the few at once.
+	err = s.single.QueryRowContext(ctx, `
+		WITH clock AS (SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS now),
+		taken AS (
+			INSERT INTO turns (name, at) SELECT ?1, now + CAST(?2 AS BIGINT) - CAST(?4 AS BIGINT) FROM clock
+			ON CONFLICT (name) DO UPDATE SET at = greatest(turns.at, (SELECT now FROM clock) - ?4) + ?2
+			WHERE turns.at <= (SELECT now FROM clock) + CAST(?3 AS BIGINT)
+			RETURNING at - ?2 AS at)
+		SELECT coalesce((SELECT at FROM taken), (SELECT at FROM turns WHERE name = ?1)) - (SELECT now FROM clock)`,
+		name, every.Microseconds(), most.Microseconds(), every.Microseconds()*int64(atOnce-1)).Scan(&off)
+	if err != nil {
+		return 0, fmt.Errorf("take a turn of %s: %w", name, err)
+	}
+	return max(time.Duration(off)*time.Microsecond, 0), nil
+}

@@ -183,3 +183,31 @@ func TestEnginesHaveTheSameColumns(t *testing.T) {
 		t.Errorf("columns (-SQLite +PostgreSQL):\n%s", diff)
 	}
 }
+
+// TestTurns: whoever asks, a few come at once and then one at a time, by one clock.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	stores := []*store.Store{open(t, url), open(t, url)}
+	take := func(n int, name string, most time.Duration) time.Duration {
+		t.Helper()
+		wait, err := stores[n%2].TakeTurn(t.Context(), name, time.Hour, most, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	for n := range 3 {
+		if wait := take(n, "a", 0); wait != 0 {
+			t.Errorf("turn %d is %s off", n, wait)
+		}
+	}
+	for n, most := range []time.Duration{time.Minute, 2 * time.Hour, 2 * time.Hour} { // the first is not taken
+		if wait, want := take(n, "a", most), time.Duration(max(n, 1))*time.Hour; wait > want || wait < want-time.Minute {
+			t.Errorf("turn %d of those that wait is %s off, want %s", n, wait, want)
+		}
+	}
+	if wait := take(0, "b", 0); wait != 0 {
+		t.Errorf("another name's is %s off", wait)
+	}
+}

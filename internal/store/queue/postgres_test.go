@@ -205,7 +205,7 @@ func TestNodeReturns(t *testing.T) {
 	exec(t, first.st, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	<-first.returned
-	if _, err := first.Standing(); err != nil {
+	if err := first.Present(); err != nil {
 		t.Error(err)
 	}
 	for range len(first.ticked) {

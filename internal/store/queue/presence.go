@@ -29,8 +29,8 @@ type presence interface {
 	eachDead(ctx context.Context, bury func(id string) error) error
 	// leads says whether this process is the one of all that does what is done once.
 	leads() bool
-	// standing is whether this node is being drained, and how many nodes work.
-	standing() (draining bool, nodes int)
+	// draining says whether this node is being drained.
+	draining() bool
 	// present is an error where others may have taken this process for dead.
 	present() error
 	// sure says whether this process has seen the others for long enough to take them for gone.
@@ -100,8 +100,8 @@ func (p *files) held() context.Context { return context.Background() }
 // leads implements presence: the processes on one machine do not mind each other.
 func (p *files) leads() bool { return true }
 
-// standing implements presence: there is one machine.
-func (p *files) standing() (draining bool, nodes int) { return false, 1 }
+// draining implements presence: there is no other node to go on.
+func (p *files) draining() bool { return false }
 
 // present implements presence.
 func (p *files) present() error { return nil }

@@ -201,22 +201,16 @@ func (q *Queue) Leads() bool {
 // Draining says whether this node is being drained.
 func (q *Queue) Draining() bool {
 	p := q.peers.Load()
-	if p == nil {
-		return false
-	}
-	draining, _ := (*p).standing()
-	return draining
+	return p != nil && (*p).draining()
 }
 
-// Standing is how many nodes share the database, this one too, and an error where others may have
-// taken this process for dead, so that it must do nothing that they may do by now.
-func (q *Queue) Standing() (nodes int, err error) {
-	p := q.peers.Load()
-	if p == nil {
-		return 1, nil
+// Present is an error where others may have taken this process for dead, so that it must do nothing
+// that they may do by now.
+func (q *Queue) Present() error {
+	if p := q.peers.Load(); p != nil {
+		return (*p).present()
 	}
-	_, nodes = (*p).standing()
-	return nodes, (*p).present()
+	return nil
 }
 
 // Start works jobs until Stop, or until ctx ends. It can be called once.

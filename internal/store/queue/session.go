@@ -54,8 +54,7 @@ type session struct {
 	// heard is when the last sign of life that arrived was given.
 	heard time.Time
 
-	leading, draining atomic.Bool
-	nodes             atomic.Int64
+	leading, drained atomic.Bool
 }
 
 func announceSession(ctx context.Context, q *Queue) (*session, error) {
@@ -193,12 +192,11 @@ func (s *session) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seenWithin)
 	defer cancel()
 	begun := time.Now()
-	var draining, nodes int
+	var draining int
 	err := s.conn.QueryRow(ctx, `
 		WITH me AS (UPDATE processes SET seen_at = clock_timestamp() WHERE id = $1 AND number = $2 RETURNING node)
 		UPDATE nodes SET seen_at = clock_timestamp(), agents = $3 FROM me WHERE name = me.node
-		RETURNING draining, (SELECT count(*) FROM nodes AS n WHERE n.seen_at > clock_timestamp() - $4::interval)`,
-		s.id, s.number, s.capacity(), store.NodeGone).Scan(&draining, &nodes)
+		RETURNING draining`, s.id, s.number, s.capacity()).Scan(&draining)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errors.New("somebody has taken this process for dead")
 	}
@@ -208,18 +206,15 @@ func (s *session) beat(ctx context.Context) error {
 	s.mu.Lock()
 	s.heard = begun
 	s.mu.Unlock()
-	s.draining.Store(draining == 1)
-	s.nodes.Store(int64(nodes))
+	s.drained.Store(draining == 1)
 	return s.lead(ctx)
 }
 
 // leads implements presence.
 func (s *session) leads() bool { return s.leading.Load() }
 
-// standing implements presence.
-func (s *session) standing() (draining bool, nodes int) {
-	return s.draining.Load(), max(int(s.nodes.Load()), 1)
-}
+// draining implements presence.
+func (s *session) draining() bool { return s.drained.Load() }
 
 // present implements presence. Time passes also while the process is stopped.
 func (s *session) present() error {
