@@ -354,11 +354,14 @@ func catchUpLater(ctx context.Context, db string) (open int, err error) {
 
 // outdate is catchUpLater for a database that is open.
 func outdate(ctx context.Context, st *store.Store) (open int, err error) {
-	return st.Restored(ctx, time.Now(), func(state []byte) ([]byte, error) {
-		s, err := loop.Decode(state)
-		if err != nil {
-			return nil, err
-		}
-		return loop.Encode(loop.Outdated(s))
-	})
+	return st.Restored(ctx, time.Now(), outdated)
+}
+
+// outdated is the state of a run that looks at its branch before it does anything.
+func outdated(state []byte) ([]byte, error) {
+	s, err := loop.Decode(state)
+	if err != nil {
+		return nil, err
+	}
+	return loop.Encode(loop.Outdated(s))
 }

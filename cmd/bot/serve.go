@@ -155,6 +155,8 @@ type app struct {
 	started time.Time
 	// caughtUp: the server has looked for what was missed before its start.
 	caughtUp atomic.Bool
+	// lookNow has this server look for what was missed.
+	lookNow chan struct{}
 	// current are the values that change when the configuration is read again by load,
 	// which is nil where there is no file; cfgNow is the whole of what holds by now.
 	current   *current
@@ -317,6 +319,11 @@ func unusableStore(err error) error {
 			Message: err.Error(), Err: err,
 			Hint: "install the newer version again, or restore a backup from before the upgrade: " + calledAs() + " restore FILE",
 		}
+	case errors.Is(err, store.ErrOlderWorks):
+		return &run.UserError{
+			Message: err.Error(), Err: err,
+			Hint: "stop all servers of older versions first: this version cannot work beside them",
+		}
 	case errors.Is(err, store.ErrDamaged):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
@@ -379,6 +386,10 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
+	a.lookNow = make(chan struct{}, 1)
+	if err := a.store.FollowFailovers(ctx, outdated, a.failedOver); err != nil {
+		return nil, unusableStore(err)
+	}
 	a.metrics = newMetrics(standingMetrics{
 		store: a.store, dataDir: cfg.DataDir, held: a.held, away: a.github.Away, now: p.deliveries.Now,
 		places: func() int { return a.current.admission.Load().Agents },
@@ -526,6 +537,16 @@ func (a *app) turn(cfg config.Server) func(context.Context, int64, time.Duration
 	}
 }
 
+// failedOver is told that a standby of PostgreSQL has taken over, which may lack what was committed
+// last.
+func (a *app) failedOver(runs int) {
+	a.log.Warn().Int("runs", runs).Msg("a standby of PostgreSQL has taken over; runs look at their branch first")
+	select {
+	case a.lookNow <- struct{}{}:
+	default:
+	}
+}
+
 // moved is the state that another node goes on with. One that cannot be read is told of by its tick.
 func moved(state []byte) ([]byte, error) {
 	s, err := loop.Decode(state)
@@ -662,6 +683,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			}
 			select {
 			case <-tick.C:
+			case <-a.lookNow:
 			case <-tidying.C:
 				a.tidy(ctx)
 			case <-ctx.Done():

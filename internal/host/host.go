@@ -205,7 +205,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
 	}
-	if err := h.EndSession(ctx); err != nil { // its directory is another one from here on
+	end := h.EndSession // its directory is another one from here on
+	if s.Outdated {
+		end = h.endAll
+	}
+	if err := end(ctx); err != nil {
 		return loop.Opened{}, err
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)
@@ -799,6 +803,14 @@ func (h *Host) Close() {
 // Evict ends what the run has at work on this machine and removes what it left on disk: it goes on
 // on another one.
 func (h *Host) Evict(ctx context.Context) error {
+	if err := h.endAll(ctx); err != nil {
+		return err // its directory says what is at work
+	}
+	return h.Delete(ctx)
+}
+
+// endAll ends what the run has at work on this machine, whether its state knows of it or not.
+func (h *Host) endAll(ctx context.Context) error {
 	entries, err := os.ReadDir(h.starts())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)
@@ -807,10 +819,7 @@ func (h *Host) Evict(ctx context.Context) error {
 	for _, e := range entries {
 		errs = append(errs, h.Abandon(ctx, e.Name()))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err // its directory says what is at work
-	}
-	return h.Delete(ctx)
+	return errors.Join(errs...)
 }
 
 // Delete removes everything the run left on disk, but for the work tree that

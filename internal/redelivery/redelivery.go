@@ -23,6 +23,9 @@ const (
 	// maxAttempts is how often one event is asked for: what was refused as often
 	// is not going to be taken.
 	maxAttempts = 4
+	// lostBefore is for how long before the database was found to be a copy of an earlier moment
+	// webhooks may have arrived that it does not have.
+	lostBefore = 10 * time.Minute
 )
 
 // Sweeper finds webhooks that did not arrive.
@@ -57,9 +60,15 @@ func (s *Sweeper) Redeliver(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look for missed webhooks: %w", err)
 	}
+	restored, err := s.Store.LastRestore(ctx)
+	if err != nil {
+		return err
+	}
 	arrived, tries := map[string]bool{}, map[string]int{}
 	for _, a := range attempts {
-		arrived[a.GUID] = arrived[a.GUID] || a.Arrived
+		// What came just before may be lost; the store tells.
+		lost := !restored.IsZero() && a.At.Before(restored) && restored.Sub(a.At) < lostBefore
+		arrived[a.GUID] = arrived[a.GUID] || a.Arrived && !lost
 		tries[a.GUID]++
 	}
 	asked := 0

@@ -64,7 +64,9 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 			err = fmt.Errorf("open store %s: %w", where, trouble(err))
 		}
 	}()
-	if s.writer, err = s.pgPool(ctx, cfg, 1, lockWrites); err != nil {
+	writer := cfg.Copy()
+	writer.AfterConnect = s.afterConnect
+	if s.writer, err = s.pgPool(ctx, writer, 1, lockWrites); err != nil {
 		return nil, err
 	}
 	if s.spend, err = s.pgPool(ctx, cfg, 1, lockSpend); err != nil {

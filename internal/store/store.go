@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -41,6 +42,9 @@ var (
 	// ErrGone: the file was removed or replaced while it was open. What is written to it
 	// is lost.
 	ErrGone = errors.New("store: the database file is gone")
+	// ErrOlderWorks: a server of an older version works on the database, and cannot on the tables
+	// that this program needs.
+	ErrOlderWorks = errors.New("store: a server of an older version works on the database")
 	// ErrDamaged: the file is no database, or no longer a whole one.
 	ErrDamaged = errors.New("store: the database is damaged")
 	// ErrReadOnly: nothing can be written to the file.
@@ -88,6 +92,10 @@ type Store struct {
 	spend *pool
 	// conns are PostgreSQL's, closed after the pools.
 	conns []*pgxpool.Pool
+	// tables is the version of the tables that this program knows.
+	tables int64
+	// failover is what FollowFailovers asks for.
+	failover atomic.Pointer[failover]
 }
 
 // Open opens a database and brings its tables up to date. Processes that open the same
@@ -174,13 +182,20 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	s.tables = know
 	if have > know {
+		if ok, err := s.worksOnNewer(ctx, know); err != nil || ok {
+			return err
+		}
 		return fmt.Errorf("%w: its tables are of version %d, this program knows %d", ErrNewer, have, know)
+	}
+	if err := s.besideOlder(ctx, have); err != nil {
+		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return nil
+	return s.noteOldest(ctx)
 }
 
 // Close closes the database. Transactions that are open end first.

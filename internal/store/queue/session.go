@@ -122,9 +122,9 @@ func (s *session) connect(ctx context.Context) error {
 			return err
 		}
 		return tx.QueryRow(ctx, `
-			WITH me AS (INSERT INTO processes (id, node) VALUES ($1, $3)
+			WITH me AS (INSERT INTO processes (id, node, tables) VALUES ($1, $3, $4)
 				ON CONFLICT (id) DO UPDATE SET number = DEFAULT, seen_at = clock_timestamp() RETURNING number)
-			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node).Scan(&number, &held)
+			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node, s.st.Tables()).Scan(&number, &held)
 	})
 	if err == nil && !held {
 		err = errors.New("a new lock is held by somebody else")

@@ -17,7 +17,26 @@ CREATE TABLE nodes (
     seen_at    TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
 );
 
+-- The timeline of PostgreSQL's log that the rows are known to go on from: another one began with a
+-- standby that took over, and may lack what was committed last.
+CREATE TABLE timeline (
+    one  BOOLEAN NOT NULL PRIMARY KEY DEFAULT true CHECK (one),
+    name TEXT    COLLATE "C" NOT NULL
+);
+
+-- The oldest version of these tables whose programs may work on them beside newer ones.
+CREATE TABLE compatible (
+    one    BOOLEAN NOT NULL PRIMARY KEY DEFAULT true CHECK (one),
+    oldest BIGINT  NOT NULL
+);
+INSERT INTO compatible (oldest) VALUES (16);
+ALTER TABLE processes ADD COLUMN tables BIGINT NOT NULL DEFAULT 0;
+
 -- +goose Down
+
+ALTER TABLE processes DROP COLUMN tables;
+DROP TABLE compatible;
+DROP TABLE timeline;
 
 CREATE TABLE node (
     one  BOOLEAN NOT NULL PRIMARY KEY DEFAULT true CHECK (one),
