@@ -8,7 +8,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .PHONY: help
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/bot, a static binary
@@ -57,6 +57,17 @@ limits: ## Try the limits in full size: a million files, 2 GB of requests, crowd
 		./internal/gitrepo ./internal/gateway ./internal/handlers
 	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -timeout 1h \
 		-run '^(TestChaos|TestOneAmongMany|TestCrowdOfLabels|TestHangingEndpoint|TestGitHubIsAway|TestWebhooksComeFast)$$' ./cmd/bot
+
+.PHONY: crash
+crash: ## Kill servers at every step and at random, on a file and on PostgreSQL, one and three, in full size
+	RALPH_TEST_FULL=1 go test -v -tags postgres -count=1 -parallel 1 -timeout 2h \
+		-run '^(TestKilledAtEveryStep|TestKilledOnPostgres|TestChaos|TestChaosOnPostgres|TestThreeServers|TestStandbyTakesOver)$$' ./cmd/bot
+
+.PHONY: bench-load
+bench-load: ## Measure servers that share a PostgreSQL: webhooks, ticks of three, a thousand runs, a million that ended
+	RALPH_TEST_FULL=1 go test -v -tags postgres -count=1 -run '^TestWebhooksComeFastToPostgres$$' ./cmd/bot
+	go test -tags postgres -run '^$$' -bench 'Nodes|ThousandRuns|FinishedRuns' -benchtime 1x ./internal/store/queue
+	go test -tags postgres -run '^$$' -bench WebhookToPostgres ./internal/handlers
 
 .PHONY: bench
 bench: ## Run the benchmarks, for BENCHTIME (1s) each

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -80,6 +81,11 @@ func (st *stage) breakGitHub(d *dice, on *atomic.Bool) {
 // answers, and runs begin. In the end nothing is lost, nothing doubled and nothing missing.
 func TestChaos(t *testing.T) {
 	t.Parallel()
+	chaos(t, nil)
+}
+
+func chaos(t *testing.T, change func(*config.Server)) {
+	t.Helper()
 	lasts, most := 12*time.Second, 4
 	if fullSize() {
 		lasts, most = 300*time.Second, 30
@@ -89,7 +95,7 @@ func TestChaos(t *testing.T) {
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`})
+`, change: change})
 	var passed atomic.Int64
 	st.now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	var on atomic.Bool

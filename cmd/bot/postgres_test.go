@@ -58,11 +58,13 @@ func TestLabelBecomesPullRequestOnPostgres(t *testing.T) {
 	st.checkWorld()
 }
 
-// TestKilledOnPostgres is TestKilledAtEveryStep there, at every third.
+// TestKilledOnPostgres is TestKilledAtEveryStep there, at every third unless in full size.
 func TestKilledOnPostgres(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll, change: onPostgres(pgtest.URL(t))})
-	st.steps = 3
+	if !fullSize() {
+		st.steps = 3
+	}
 	_, state := st.killed(func() ghsim.Issue { return st.label("Say hello to everybody", threeTasks) })
 	if state.End != run.EndAllTasksComplete {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
@@ -168,4 +170,16 @@ func TestOtherMachineTakesOver(t *testing.T) {
 			st.finish(s, issue)
 		})
 	}
+}
+
+// TestWebhooksComeFastToPostgres is TestWebhooksComeFast there, with a disk that is waited for.
+func TestWebhooksComeFastToPostgres(t *testing.T) {
+	t.Parallel()
+	newStage(t, setting{change: onPostgres(pgtest.Start(t).URL(t))}).webhooksComeFast(true)
+}
+
+// TestChaosOnPostgres is TestChaos there.
+func TestChaosOnPostgres(t *testing.T) {
+	t.Parallel()
+	chaos(t, onPostgres(pgtest.URL(t)))
 }

@@ -22,6 +22,12 @@ import (
 // inserts/s as "ratio", taken in turns so that both see the same machine; the
 // bar is 0.5.
 func BenchmarkWebhook(b *testing.B) {
+	benchWebhooks(b, func(b *testing.B) *system { return newSystem(b) }, riverInsert)
+}
+
+func benchWebhooks(b *testing.B, open func(*testing.B) *system,
+	riverInsert func(*testing.B) func(context.Context, int) error) {
+	b.Helper()
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("river-insert/clients=%d", clients), func(b *testing.B) {
 			insert := riverInsert(b)
@@ -30,7 +36,7 @@ func BenchmarkWebhook(b *testing.B) {
 			b.ReportMetric(float64(b.N)/took.Seconds(), "inserts/s")
 		})
 		b.Run(fmt.Sprintf("webhook/clients=%d", clients), func(b *testing.B) {
-			post, insert := webhook(b, clients), riverInsert(b)
+			post, insert := webhook(b, open(b), clients), riverInsert(b)
 			var posting, inserting time.Duration
 			b.ResetTimer()
 			const turn = 100
@@ -70,9 +76,8 @@ func spend(b *testing.B, clients, first, n int, f func(ctx context.Context, i in
 }
 
 // webhook returns a function that delivers the issues event number i.
-func webhook(b *testing.B, clients int) func(ctx context.Context, i int) error {
+func webhook(b *testing.B, s *system, clients int) func(ctx context.Context, i int) error {
 	b.Helper()
-	s := newSystem(b)
 	h, err := handlers.New(handlers.Config{Secrets: []string{secret}, Inbox: s.store, Queue: s.queue})
 	if err != nil {
 		b.Fatal(err)

@@ -54,8 +54,14 @@ type system struct {
 
 func newSystem(t testing.TB) *system {
 	t.Helper()
+	return newSystemOn(t, filepath.Join(t.TempDir(), "bot.db"), queue.Options{})
+}
+
+// newSystemOn is newSystem with a database that a test names.
+func newSystemOn(t testing.TB, database string, opts queue.Options) *system {
+	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "bot.db"))
+	st, err := store.Open(ctx, database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func newSystem(t testing.TB) *system {
 			t.Error(err)
 		}
 	})
-	q, err := queue.Open(ctx, st, queue.Options{})
+	q, err := queue.Open(ctx, st, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@
 package store_test
 
 import (
+	"bytes"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -209,5 +211,91 @@ func TestTurns(t *testing.T) {
 	}
 	if wait := take(0, "b", 0); wait != 0 {
 		t.Errorf("another name's is %s off", wait)
+	}
+}
+
+// TestTwoVersions: a program works on tables that a newer one has added to, unless that one says that
+// it cannot.
+func TestTwoVersions(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	st := open(t, url)
+	exec := func(statement string) {
+		t.Helper()
+		if _, err := st.DB().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What a newer version does to the tables.
+	exec(`ALTER TABLE runs ADD COLUMN colour TEXT NOT NULL DEFAULT 'blue'`)
+	exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, true)`)
+	older := open(t, url)
+	createRun(t, older, aRun("r-1", 7))
+	lease, err := older.ClaimRun(t.Context(), "r-1", "me", "", time.Hour, t0())
+	if err == nil {
+		err = older.SaveState(t.Context(), "r-1", lease, run.PhaseIterating, "", []byte("{}"), t0())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	exec(`UPDATE compatible SET oldest = 999`)
+	if _, err := store.Open(t.Context(), url); !errors.Is(err, store.ErrNewer) {
+		t.Errorf("on tables that it cannot work on: %v", err)
+	}
+
+	// And a newer one that cannot work beside an older one waits until that is gone.
+	exec(`DELETE FROM goose_db_version WHERE version_id = 999`)
+	exec(`INSERT INTO processes (id, node, tables) VALUES ('1-x', 'old', 15)`)
+	if _, err := store.Open(t.Context(), url); !errors.Is(err, store.ErrOlderWorks) {
+		t.Errorf("beside a server that cannot work on its tables: %v", err)
+	}
+	exec(`UPDATE processes SET seen_at = now() - interval '1 minute'`)
+	open(t, url)
+}
+
+// TestFailover: a standby that has taken over is a copy of an earlier moment, once for all servers.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	st := open(t, url)
+	createRun(t, st, aRun("r-1", 7))
+	told := 0
+	follow := func(st *store.Store) {
+		t.Helper()
+		if err := st.FollowFailovers(t.Context(), func(state []byte) ([]byte, error) {
+			return append(state, '+'), nil
+		}, func(runs int) { told += runs }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow(st)
+	follow(open(t, url))
+	if told != 0 {
+		t.Errorf("told of %d runs where nothing happened", told)
+	}
+	lease, err := st.ClaimRun(t.Context(), "r-1", "me", "", time.Hour, t0())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The rows come from another server.
+	if _, err := st.DB().ExecContext(t.Context(), `UPDATE timeline SET name = '000000FF'`); err != nil {
+		t.Fatal(err)
+	}
+	other := open(t, url)
+	follow(other)
+	follow(open(t, url))
+	row, err := other.Run(t.Context(), "r-1")
+	if err != nil || told != 1 || !bytes.HasSuffix(row.State, []byte("+")) || row.LeaseOwner != "" {
+		t.Errorf("told of %d runs, %q, lease of %q, %v", told, row.State, row.LeaseOwner, err)
+	}
+	if err := st.SaveState(t.Context(), "r-1", lease, run.PhaseIterating, "", nil, t0()); !errors.Is(err, store.ErrLeaseLost) {
+		t.Errorf("a save of before: %v", err)
+	}
+	e, err := st.BeginEffect(t.Context(), "pr:r-1:x", "r-1", "pr", nil, t0())
+	if err != nil || e.Fresh {
+		t.Errorf("an effect of the run is taken for new: %v", err)
+	}
+	if at, err := st.LastRestore(t.Context()); err != nil || time.Since(at) > time.Minute {
+		t.Errorf("restored at %s, %v", at, err)
 	}
 }
