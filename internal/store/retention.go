@@ -56,7 +56,7 @@ func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
 			before: now.Add(-KeepDeliveries), drop: dropDeliveries, count: &p.Deliveries,
 		},
 		{
-			table: "runs", where: "active = 0 AND updated_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
+			table: "runs", where: "active = 0 AND ended_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
 			drop: func(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 				return dropRuns(ctx, tx, where, before, digest)
 			},

@@ -225,7 +225,7 @@ func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
 // RunsEnded returns the runs that ended in a phase since a time, oldest first.
 func (s *Store) RunsEnded(ctx context.Context, phase run.Phase, since time.Time) ([]Run, error) {
 	return s.runs(ctx, "ended runs", `SELECT `+runColumns+
-		` FROM runs WHERE active = 0 AND phase = ? AND updated_at > ? ORDER BY created_at, rowid`, phase, micros(since))
+		` FROM runs WHERE active = 0 AND phase = ? AND ended_at > ? ORDER BY created_at, rowid`, phase, micros(since))
 }
 
 func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Run, err error) {
@@ -323,8 +323,10 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 	if owner == "" {
 		return nil
 	}
+	// An owner may have died before it let go of a run that had just ended.
 	if _, err := s.single.ExecContext(ctx, `
-		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ?`, owner); err != nil {
+		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ? AND (active = 1
+			OR id IN (SELECT id FROM runs WHERE active = 0 ORDER BY ended_at DESC LIMIT 100))`, owner); err != nil {
 		return fmt.Errorf("release leases of %s: %w", owner, err)
 	}
 	return nil
@@ -345,7 +347,8 @@ func (s *Store) SaveStateTx(
 ) error {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE runs SET phase = ?1, active = ?2, end_reason = ?3, state = ?4, updated_at = ?5,
-			node = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN node ELSE '' END
+			node = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN node ELSE '' END,
+			ended_at = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN 0 ELSE CAST(?5 AS BIGINT) END
 		WHERE id = ?6 AND lease_owner = ?7 AND generation = ?8`,
 		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
 	if isUnique(err) { // a terminal run made active again beside a newer one
