@@ -125,7 +125,7 @@ type signed struct{ app *App }
 
 // RoundTrip implements http.RoundTripper.
 func (s signed) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	s.app.keys.use(req.Context(), func(key *rsa.PrivateKey) int {
+	s.app.keys.use(req.Context(), func(key *rsa.PrivateKey) int { //nolint:contextcheck // the request has it
 		out := req.Clone(req.Context()) // ghinstallation sets headers on the request it is given
 		if resp != nil {
 			if req.Body != nil && req.Body != http.NoBody {
@@ -140,7 +140,7 @@ func (s signed) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 			}
 			_ = resp.Body.Close()
 		}
-		if resp, err = s.app.appsTransport(key).RoundTrip(out); err != nil {
+		if resp, err = s.app.appsTransport(key).RoundTrip(out); err != nil { //nolint:bodyclose // the caller closes it
 			return 0
 		}
 		return resp.StatusCode

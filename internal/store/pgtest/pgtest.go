@@ -168,6 +168,16 @@ func programs() (string, error) {
 	return filepath.Dir(path), nil
 }
 
+// Program is the path of one of PostgreSQL's programs, such as pg_dump.
+func Program(t testing.TB, name string) string {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(bin, name)
+}
+
 func start(durable bool) (_ *Server, err error) {
 	bin, err := programs()
 	if err != nil {
