@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -278,23 +279,23 @@ func TestSlowLookAtSecrets(t *testing.T) {
 		write("team", "slack://first")
 		log := &lines{}
 		k := newSecrets(cfg)
-		told := 0
+		var told atomic.Int32
 		k.serve(zerolog.New(log), func(cfg config.Server) error {
-			told++
+			told.Add(1)
 			if cfg.GitHub.WebhookSecrets[0] == "not-this-one" {
 				return errors.New("refused")
 			}
 			return nil
 		})
 		defer k.keepLooking(t.Context())()
-		minute := func(wantTold int, wantKey, wantSecret, wantURL string) {
+		minute := func(wantTold int32, wantKey, wantSecret, wantURL string) {
 			t.Helper()
 			<-time.After(lookEvery) // by the clock of the bubble
 			synctest.Wait()
 			now := k.now()
 			got := []string{now.Model.APIKey.Reveal(), now.GitHub.WebhookSecrets[0].Reveal(), now.Notify.Targets[0].URL.Reveal()}
-			if diff := cmp.Diff([]string{wantKey, wantSecret, wantURL}, got); diff != "" || told != wantTold {
-				t.Errorf("told %d times, want %d: %s", told, wantTold, diff)
+			if diff := cmp.Diff([]string{wantKey, wantSecret, wantURL}, got); diff != "" || told.Load() != wantTold {
+				t.Errorf("told %d times, want %d: %s", told.Load(), wantTold, diff)
 			}
 		}
 		minute(0, "first-key-of-the-model", "first-secret", "slack://first")
