@@ -516,7 +516,7 @@ welcome: false
 		text = strings.Replace(text, "limits:\n", fmt.Sprintf("limits:\n  agents: %d\n  agents_per_repository: %d\n",
 			c.Concurrency.Agents, c.Concurrency.Repository), 1)
 	}
-	file := c.DataDir + ".yaml"
+	file := filepath.Join(st.dir, filepath.Base(c.DataDir)+".yaml") // each node has its own
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)
 	}
