@@ -68,6 +68,7 @@ trap '' PIPE # the program has ended: the next answer fails, and end is called
 export LC_ALL=C
 if [ -z "$primary" ]; then
 	"$bin/initdb" -D "$dir/data" -U bot -A trust -E UTF8 --locale=C --no-sync >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+	sed -i '1i local all guarded scram-sha-256' "$dir/data/pg_hba.conf"
 else
 	"$bin/pg_basebackup" -D "$dir/data" -d "$primary" -R -X stream -c fast --no-sync >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 fi
@@ -87,7 +88,8 @@ while read -r word; do
 done
 `
 
-// Server is a PostgreSQL with no databases but those of URL.
+// Server is a PostgreSQL with no databases but those of URL. A role called guarded, where a test
+// makes one, has to give its password.
 type Server struct {
 	dir    string
 	shared bool
