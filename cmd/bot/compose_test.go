@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -50,6 +51,8 @@ type newcomer struct {
 	steps []string
 	api   *client.Client
 	name  string // of the project
+	// data are the volumes of the bots' data.
+	data []string
 }
 
 // The blocks of commands, in their order.
@@ -62,21 +65,21 @@ const (
 	steps
 )
 
-// composeSteps are the blocks of commands of the documentation.
-func composeSteps(t *testing.T) []string {
+// composeSteps are the blocks of commands that a section of the documentation has.
+func composeSteps(t *testing.T, file, heading string, want int) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/setup.md")
+	doc, err := os.ReadFile("../../docs/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(doc), "\n## With compose\n")
+	_, section, _ := strings.Cut(string(doc), "\n"+heading+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var blocks []string
 	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)\n```$").FindAllStringSubmatch(section, -1) {
 		blocks = append(blocks, m[1])
 	}
-	if len(blocks) != steps {
-		t.Fatalf("docs/setup.md has %d blocks of commands about compose, want %d", len(blocks), steps)
+	if len(blocks) != want {
+		t.Fatalf("docs/%s has %d blocks of commands about compose, want %d", file, len(blocks), want)
 	}
 	return blocks
 }
@@ -100,8 +103,8 @@ func composeProgram(t *testing.T) string {
 }
 
 // newNewcomer is somebody on a machine whose engine has the images of this version
-// already, and whose port is free.
-func newNewcomer(t *testing.T, version, port string) *newcomer {
+// already, and whose port is free. name is that of the project.
+func newNewcomer(t *testing.T, version, name, port string) *newcomer {
 	t.Helper()
 	api, err := client.New(client.FromEnv)
 	if err != nil {
@@ -109,11 +112,12 @@ func newNewcomer(t *testing.T, version, port string) *newcomer {
 	}
 	socket, _ := engineSocket(t)
 	n := &newcomer{
-		t: t, dir: shortTempDir(t), steps: composeSteps(t), api: api, name: version,
+		t: t, dir: shortTempDir(t), api: api, name: name, data: []string{"data"},
+		steps: composeSteps(t, "setup.md", "## With compose", steps),
 		words: strings.NewReplacer("https://YOUR-HOST", "https://ralph.example.com", "sk-ant-…", composeKey,
 			"/var/run/docker.sock", socket),
 	}
-	shipped, err := filepath.Abs("../../compose.yaml")
+	shipped, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +134,7 @@ case $1 in run | exec) c=$1; shift; set -- "$c" -T "$@" ;; esac
 exec %s "$@"`, docker, composeProgram(t)),
 		// What is published with this version.
 		"curl": fmt.Sprintf(`for url; do :; done
-case $url in https://*/compose.yaml) exec cp %s . ;; esac
+case $url in https://*/compose*.yaml) exec cp %s/"${url##*/}" . ;; esac
 exit 22`, shipped),
 	}
 	if os.Geteuid() == 0 {
@@ -181,12 +185,21 @@ func (n *newcomer) line(step int, words string) string {
 	return ""
 }
 
-// sandboxes are the containers of agents and checks: those with a directory of the
-// bot's data.
-func (n *newcomer) sandboxes() []container.Summary {
+// sandboxes are the containers of agents and checks: those with a directory of a bot's
+// data.
+func (n *newcomer) sandboxes() (all []container.Summary) {
+	n.t.Helper()
+	for _, data := range n.data {
+		all = append(all, n.sandboxesOf(data)...)
+	}
+	return all
+}
+
+// sandboxesOf are those of the bot with that volume.
+func (n *newcomer) sandboxesOf(data string) []container.Summary {
 	n.t.Helper()
 	ctx := context.WithoutCancel(n.t.Context())
-	volume, err := n.api.VolumeInspect(ctx, n.name+"_data", client.VolumeInspectOptions{})
+	volume, err := n.api.VolumeInspect(ctx, n.name+"_"+data, client.VolumeInspectOptions{})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -219,7 +232,7 @@ func (n *newcomer) leave() {
 		n.t.Logf("%s%v", logs, err)
 	}
 	var left []container.Summary
-	if _, err := n.api.VolumeInspect(ctx, n.name+"_data", client.VolumeInspectOptions{}); err == nil {
+	if _, err := n.api.VolumeInspect(ctx, n.name+"_"+n.data[len(n.data)-1], client.VolumeInspectOptions{}); err == nil {
 		n.do("docker compose stop")
 		left = n.sandboxes()
 	}
@@ -314,35 +327,25 @@ func (n *newcomer) setUp(sim *ghsim.Sim, gitHub string, tr http.RoundTripper) in
 	return id
 }
 
-// setUpWithCompose follows docs/setup.md with the shipped compose.yaml and images of
-// this version, up to a pull request by the real Claude Code out of the agents' image.
-// GitHub and the model's endpoint are simulated, outside of the containers.
-func setUpWithCompose(t *testing.T, version, agents string) {
+// composed is a stage for what compose runs.
+type composed struct {
+	*stage
+	*newcomer
+
+	addr string // that compose publishes
+}
+
+// newComposed follows docs/setup.md with the shipped compose.yaml and images of this version, up
+// to a configuration. GitHub and the model's endpoint are simulated, outside of the containers;
+// the services reach them.
+func newComposed(t *testing.T, version, name string, model *agenttest.Server, services ...string) *composed {
+	t.Helper()
 	sim, valid := ghsimtest.Start(t, ghsim.Options{})
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The second agent has begun when the bot is started again below it.
-	thinking, answer := make(chan struct{}), make(chan struct{})
-	var second sync.Once
-	model := agenttest.NewModel(func(turn agenttest.Turn) agenttest.Reply {
-		switch {
-		case len(turn.Tools) == 0:
-			return agenttest.Say("ok")
-		case turn.Number == 0:
-			if turn.Task == "T2" {
-				second.Do(func() {
-					close(thinking)
-					<-answer
-				})
-			}
-			return agenttest.Write("/workspace/"+turn.Task+".md", "by "+turn.Task+"\n")
-		default:
-			return agenttest.Done("The file is there.")
-		}
-	})
 	model.APIKey = composeKey
 	gitHub, err := url.Parse(sim.URL())
 	if err != nil {
@@ -352,8 +355,6 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 		modelHost:  model,
 		gitHubHost: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(gitHub) }},
 	})
-	goOn := sync.OnceFunc(func() { close(answer) })
-	t.Cleanup(goOn)
 	_, worldPort, err := net.SplitHostPort(world.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -368,23 +369,13 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 		t.Fatal(err)
 	}
 
-	n := newNewcomer(t, version, port)
+	n := newNewcomer(t, version, name, port)
 	n.do(n.steps[stepPrepare])
 	n.dir = filepath.Join(n.dir, "ralph")
 	// As with an Enterprise Server of one's own; the names are in no DNS.
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: world.Certificate().Raw})
-	const service = `
-  %s:
-    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
-    extra_hosts: ["` + gitHubHost + `:host-gateway", "` + modelHost + `:host-gateway"]`
-	for name, text := range map[string]string{
-		"ca-certificates.crt":   string(ca),
-		"compose.override.yaml": "services:" + fmt.Sprintf(service, "setup") + fmt.Sprintf(service, "bot") + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil { // the bot is another user
-			t.Fatal(err)
-		}
-	}
+	n.write("ca-certificates.crt", string(ca))
+	n.override(append(services, "setup")...)
 	id := n.setUp(sim, "https://"+net.JoinHostPort(gitHubHost, worldPort), browser(world))
 	st.app = ghsim.App{ID: id, Slug: "ada-s-ralph", BotLogin: "ada-s-ralph[bot]"}
 	n.do(fmt.Sprintf(`sudo tee -a config/ralph.yaml >/dev/null <<'END'
@@ -392,20 +383,91 @@ model: {base_url: "https://%s:%s"}
 gates: [{name: written, run: test -s T1.md}]
 END`, modelHost, worldPort))
 	st.hook(addr) // past the reverse proxy
-	n.do(n.steps[stepUp])
-	st.waitHealthy(&process{addr: addr})
-	if st.install, err = sim.Install(id, person+"/"+repoOf); err != nil {
-		t.Fatal(err)
+	return &composed{st, n, addr}
+}
+
+// override has services believe the world's certificate, and find it.
+func (n *newcomer) override(services ...string) {
+	n.t.Helper()
+	text := "services:"
+	for _, service := range services {
+		text += "\n  " + service + `:
+    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
+    extra_hosts: ["` + gitHubHost + `:host-gateway", "` + modelHost + `:host-gateway"]`
 	}
-	if err := sim.WaitIdle(t.Context()); err != nil {
-		t.Fatal(err)
+	n.write("compose.override.yaml", text+"\n")
+}
+
+// write writes a file that the bot, which is another user, may read.
+func (n *newcomer) write(name, text string) {
+	n.t.Helper()
+	if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // G306: see above
+		n.t.Fatal(err)
 	}
-	if out := n.do(n.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 ||
+}
+
+// install has the App installed on the repository, once a bot listens.
+func (c *composed) install() {
+	c.stage.t.Helper()
+	c.waitHealthy(&process{addr: c.addr})
+	var err error
+	if c.stage.install, err = c.sim.Install(c.app.ID, person+"/"+repoOf); err == nil {
+		err = c.sim.WaitIdle(c.stage.t.Context())
+	}
+	if err != nil {
+		c.stage.t.Fatal(err)
+	}
+}
+
+// wroteAll waits for the pull request with the files of all tasks.
+func (c *composed) wroteAll() {
+	c.stage.t.Helper()
+	c.await("the pull request to be ready", func() bool {
+		prs, err := c.sim.PRs(person, repoOf)
+		if err != nil {
+			c.stage.t.Fatal(err)
+		}
+		return len(prs) == 1 && !prs[0].Draft && len(prs[0].Commits) == len(wantSubjects)
+	})
+	c.wantReady(wantSubjects[:3], map[string]string{"T1.md": "by T1\n", "T2.md": "by T2\n", "T3.md": "by T3\n"})
+}
+
+// writer is a model whose agent writes a file for each task. The first call for the second task
+// has begun when thinking is closed, and is answered when answer is.
+func writer(thinking chan<- struct{}, answer <-chan struct{}) *agenttest.Server {
+	var begun atomic.Bool
+	return agenttest.NewModel(func(turn agenttest.Turn) agenttest.Reply {
+		switch {
+		case len(turn.Tools) == 0:
+			return agenttest.Say("ok")
+		case turn.Number == 0:
+			if turn.Task == "T2" && begun.CompareAndSwap(false, true) {
+				close(thinking)
+				<-answer
+			}
+			return agenttest.Write("/workspace/"+turn.Task+".md", "by "+turn.Task+"\n")
+		default:
+			return agenttest.Done("The file is there.")
+		}
+	})
+}
+
+// setUpWithCompose follows docs/setup.md up to a pull request by the real Claude Code out of the
+// agents' image.
+func setUpWithCompose(t *testing.T, version, agents string) {
+	// The second agent has begun when the bot is started again below it.
+	thinking, answer := make(chan struct{}), make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(answer) })
+	n := newComposed(t, version, version, writer(thinking, answer), "bot")
+	t.Cleanup(goOn)
+	n.do(n.newcomer.steps[stepUp])
+	n.install()
+	if out := n.do(n.newcomer.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 ||
 		!strings.Contains(out, `has no label "ralph"`) {
 		t.Errorf("doctor:\n%s", out)
 	}
 
-	st.label("Say hello to everybody", threeTasks)
+	n.label("Say hello to everybody", threeTasks)
 	<-thinking
 	atWork := n.sandboxes()
 	if len(atWork) != 1 || atWork[0].Image != agents {
@@ -417,22 +479,15 @@ END`, modelHost, worldPort))
 	}
 	hardened(t, seen.Container)
 	// Neither takes the agent away, or its program from it.
-	n.do(n.steps[stepUp])
+	n.do(n.newcomer.steps[stepUp])
 	n.do(n.line(stepLater, "restart bot"))
 	if seen, err = n.api.ContainerInspect(t.Context(), atWork[0].ID, client.ContainerInspectOptions{}); err != nil ||
 		!seen.Container.State.Running {
 		t.Errorf("the agent is gone with the server: %v", err)
 	}
 	goOn()
-	st.await("the pull request to be ready", func() bool {
-		prs, err := sim.PRs(person, repoOf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(prs) == 1 && !prs[0].Draft && len(prs[0].Commits) == len(wantSubjects)
-	})
-	st.wantReady(wantSubjects[:3], map[string]string{"T1.md": "by T1\n", "T2.md": "by T2\n", "T3.md": "by T3\n"})
-	st.await("the run to have ended", func() bool {
+	n.wroteAll()
+	n.await("the run to have ended", func() bool {
 		return strings.Contains(n.do(n.line(stepLater, "bot stats")), string(run.EndAllTasksComplete))
 	})
 	if out := n.do(n.line(stepLater, "bot stats")); !strings.Contains(out, "3 of 3") ||
@@ -444,7 +499,7 @@ END`, modelHost, worldPort))
 		strings.Contains(out, "| bot: ") || strings.Contains(out, `"level":"error"`) {
 		t.Errorf("the log:\n%s", out)
 	}
-	deliveries, err := sim.Deliveries(id)
+	deliveries, err := n.sim.Deliveries(n.app.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

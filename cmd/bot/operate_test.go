@@ -557,7 +557,7 @@ func TestKeysOfTheServer(t *testing.T) {
 	}
 	for f := range reflect.TypeFor[config.Server]().Fields() {
 		key := serverKey(f.Name)
-		if f.Name != "Private" && !regexp.MustCompile("(?m)^\\| `"+regexp.QuoteMeta(key)+"[`.[]").Match(doc) {
+		if f.Name != "Private" && f.Name != "SecretFiles" && !regexp.MustCompile("(?m)^\\| `"+regexp.QuoteMeta(key)+"[`.[]").Match(doc) {
 			t.Errorf("there is no key %q", key)
 		}
 	}

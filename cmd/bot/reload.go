@@ -27,10 +27,11 @@ type current struct {
 	limits    atomic.Pointer[run.Limits]
 	admission atomic.Pointer[admission.Limits]
 	level     atomic.Int32
+	secrets   *secrets
 }
 
 func newCurrent(cfg config.Server) *current {
-	c := &current{}
+	c := &current{secrets: newSecrets(cfg)}
 	c.set(cfg)
 	return c
 }
@@ -74,6 +75,11 @@ func (a *app) reload(ctx context.Context) (reloaded, error) {
 	defer a.reloading.Unlock()
 	out := reloaded{Changed: []string{}, Kept: []string{}}
 	now := &a.cfgNow
+	secrets, err := a.current.secrets.reload(now)
+	if err != nil {
+		return reloaded{}, err
+	}
+	out.Changed = append(out.Changed, secrets...)
 	if now.Limits != next.Limits || now.Concurrency != next.Concurrency {
 		out.Changed = append(out.Changed, "limits")
 	}
@@ -97,7 +103,7 @@ func differing(a, b config.Server) (keys []string) {
 		}
 	}
 	slices.Sort(keys)
-	return keys
+	return slices.Compact(keys)
 }
 
 // serverKey is what the file calls a field of config.Server.
@@ -106,7 +112,7 @@ func serverKey(field string) string {
 		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir",
 		"DatabaseURL": "database_url",
 		"Branches":    "branch_template", "AllowLocalSandbox": "allow_local_sandbox", "Log": "log.format",
-		"Private": "the places of secrets",
+		"Private": "the places of secrets", "SecretFiles": "the places of secrets",
 	}[field]; ok {
 		return key
 	}

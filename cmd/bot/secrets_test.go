@@ -32,6 +32,15 @@ func (l *lines) text() string {
 	return l.all.String()
 }
 
+// tells is a script whose agent says a secret wherever it can say something.
+func tells(secret string) string {
+	return `model: scripted
+tasks:
+  one: [{misbehave: nothing, say: "the key is ` + secret + `"}, {files: {one.txt: "1\n"}, say: "it is ` + secret + ` indeed", use: [{tool: Bash, command: "echo ` + secret + `"}]}]
+  two: [{files: {two.txt: "` + secret + `\n"}, say: "in a file"}, {files: {two.txt: "2\n"}, learn: "the key is ` + secret + `"}, {files: {two.txt: "2\n"}}]
+`
+}
+
 // Attack E5, at the App: an agent that knows a secret of the server says it
 // wherever an agent can say something. It is in nothing that people see on
 // GitHub, in no log, no record and no transcript; and what shows is there all the
@@ -39,13 +48,8 @@ func (l *lines) text() string {
 func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 	t.Parallel()
 	const key = "key-of-the-model-3141592653"
-	const script = `model: scripted
-tasks:
-  one: [{misbehave: nothing, say: "the key is ` + key + `"}, {files: {one.txt: "1\n"}, say: "it is ` + key + ` indeed", use: [{tool: Bash, command: "echo ` + key + `"}]}]
-  two: [{files: {two.txt: "` + key + `\n"}, say: "in a file"}, {files: {two.txt: "2\n"}, learn: "the key is ` + key + `"}, {files: {two.txt: "2\n"}}]
-`
 	log := &lines{}
-	st := newStage(t, setting{script: script, change: func(c *config.Server) { c.Model.APIKey = key }})
+	st := newStage(t, setting{script: tells(key), change: func(c *config.Server) { c.Model.APIKey = key }})
 	s := st.serveLogging(newLogger(config.Log{Level: "debug", Format: "json"}, maskedWriter{log, serverMask(st.config)}))
 	s.log.Info().Str("planted", key).Msg("a line that was never meant to be")
 	state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n"))
@@ -133,12 +137,12 @@ func TestGatedLocalAgentsHoldNoKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		models, err := serverModels(cfg, backend, nil)
+		models, err := serverModels(cfg, backend, nil, newSecrets(cfg))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (models != nil) != gated || (credentials(cfg) == nil) != gated {
-			t.Errorf("%s: gateway %v, credentials of the agent %v", isolation, models != nil, credentials(cfg) != nil)
+		if (models != nil) != gated || (credentials(newSecrets(cfg)) == nil) != gated {
+			t.Errorf("%s: gateway %v, credentials of the agent %v", isolation, models != nil, credentials(newSecrets(cfg)) != nil)
 		}
 	}
 }

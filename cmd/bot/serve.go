@@ -64,7 +64,7 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	// What is logged changes when the configuration is read again; until then all of it
 	// is made, and dropped by the hook.
 	now := newCurrent(cfg)
-	log := newLogger(config.Log{Level: "trace", Format: cfg.Log.Format}, maskedWriter{below(io.err), serverMask(cfg)}).Hook(now)
+	log := newLogger(config.Log{Level: "trace", Format: cfg.Log.Format}, maskedWriter{below(io.err), now.secrets.mask}).Hook(now)
 	app, err := newApp(ctx, cfg, log, observers{
 		watch: logRuns(log), current: now,
 		load: func() (config.Server, error) { return config.LoadServer(c.Config, os.LookupEnv, os.ReadFile) },
@@ -85,17 +85,23 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 
 // serverMask masks all that is a secret of the server's, and more.
 func serverMask(cfg config.Server, more ...string) *redact.Masker {
-	known := append(environmentSecrets(os.Environ()),
-		cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal(),
-		cfg.GitHub.PrivateKey.Reveal())
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		known = append(known, s.Reveal())
-	}
+	known := append(environmentSecrets(os.Environ()), serverSecrets(cfg)...)
 	if cfg.DatabaseURL != "" {
 		known = append(known, store.Password(cfg.DatabaseURL))
 	}
-	known = append(known, notifySecrets(serverTargets(cfg.Notify))...)
 	return redact.New(append(known, more...)...)
+}
+
+// serverSecrets are the secrets of a server's configuration.
+func serverSecrets(cfg config.Server) []string {
+	known := []string{
+		cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal(),
+		cfg.GitHub.PrivateKey.Reveal(),
+	}
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		known = append(known, s.Reveal())
+	}
+	return append(known, notifySecrets(serverTargets(cfg.Notify))...)
 }
 
 // newLogger writes what the server does as JSON or for a person to read.
@@ -141,7 +147,7 @@ type app struct {
 	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
-	handler    http.Handler
+	handler    *handlers.Handler
 	metrics    *metrics
 	cfg        config.Server
 	log        zerolog.Logger
@@ -277,11 +283,12 @@ func newParts(
 	if err := p.store.Check(ctx); err != nil {
 		return nil, unusableStore(err)
 	}
-	models, err := serverModels(cfg, backend, p.store.Spend())
+	models, err := serverModels(cfg, backend, p.store.Spend(), obs.current.secrets)
 	if err != nil {
 		return nil, err
 	}
-	mask := serverMask(cfg, more...)
+	mask := obs.current.secrets.mask
+	mask.Add(more...)
 	p.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
 		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")
 	})
@@ -301,7 +308,7 @@ func newParts(
 			DiskFiles: cfg.Sandbox.Files,
 		},
 		CacheBytes: cfg.Sandbox.Caches,
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(obs.current.secrets),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
@@ -351,12 +358,12 @@ func unusableStore(err error) error {
 
 // newApp wires the App together and prepares its data directory.
 func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs observers) (_ *app, err error) {
-	var secrets []string
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		secrets = append(secrets, s.Reveal())
+	if obs.current == nil {
+		obs.current = newCurrent(cfg)
 	}
-	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every},
-		serverMask(cfg, secrets...), logFailed(log))
+	keys := obs.current.secrets
+	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every}, keys.mask,
+		logFailed(log))
 	if err != nil {
 		return nil, err
 	}
@@ -365,9 +372,6 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			notifier.Drop()
 		}
 	}()
-	if obs.current == nil {
-		obs.current = newCurrent(cfg)
-	}
 	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log,
 		onWork: obs.onWork, started: time.Now()}
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
@@ -375,8 +379,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-		Present: func() error { return a.queue.Present() }, Turn: a.turn(cfg),
-	}, log, obs, secrets...)
+		Present: func() error { return a.queue.Present() }, Turn: a.turn(cfg), Renew: keys.mind,
+	}, log, obs)
 	if err != nil {
 		return nil, err
 	}
@@ -409,10 +413,14 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}
 	p.reconcile.Node, p.reconcile.Draining, p.reconcile.HandOver = a.node, a.queue.Draining, a.queue.HandOver
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: secrets, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
+		Secrets: webhookSecrets(cfg), Renew: keys.mind, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
 	}); err != nil {
 		return nil, err
 	}
+	keys.serve(log,
+		func(cfg config.Server) error { return a.github.SetKeys([]byte(cfg.GitHub.PrivateKey.Reveal())) },
+		func(cfg config.Server) error { return a.handler.SetSecrets(webhookSecrets(cfg)) },
+		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) })
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
 	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }
@@ -448,13 +456,18 @@ func serverGates(gates []config.Gate) []gate.Gate {
 
 // serverModels is what is behind the gateway, nil where there is none: the agent
 // then brings its own credentials, and has a network.
-func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger) (*reconcile.Models, error) {
+func serverModels(
+	cfg config.Server, backend agent.Backend, ledger spend.Ledger, keys *secrets,
+) (*reconcile.Models, error) {
 	if !cfg.Sandbox.Gated() {
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
 	if err != nil || len(upstreams)+len(cfg.Egress) == 0 {
 		return nil, err
+	}
+	for i := range upstreams {
+		upstreams[i].Renew = keys.ofModel(upstreams[i].Provider)
 	}
 	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
 	if err != nil {
@@ -473,18 +486,6 @@ func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger)
 		},
 		IssueUSD: cfg.Budgets.IssueUSD, DayUSD: cfg.Budgets.RepositoryDayUSD,
 	}, nil
-}
-
-// credentials are what an agent may know where there is no gateway: the model's,
-// and nothing else of the server's.
-func credentials(cfg config.Server) map[string]string {
-	if cfg.Sandbox.Gated() {
-		return nil
-	}
-	return map[string]string{
-		config.EnvAPIKey: cfg.Model.APIKey.Reveal(), config.EnvAuthToken: cfg.Model.AuthToken.Reveal(),
-		config.EnvOpenAIKey: cfg.Model.OpenAIKey.Reveal(), config.EnvGeminiKey: cfg.Model.GeminiKey.Reveal(),
-	}
 }
 
 // agentOptions are what the server's configuration says of its agent.
@@ -604,7 +605,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
-	catchingUp, repeating := a.keepCatchingUp(ctx), a.keepRepeating(ctx)
+	catchingUp, repeating, looking := a.keepCatchingUp(ctx), a.keepRepeating(ctx), a.current.secrets.keepLooking(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -615,6 +616,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	}
 	catchingUp()
 	repeating()
+	looking()
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
 	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))

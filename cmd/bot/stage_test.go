@@ -192,11 +192,18 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 
 func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
+	return st.serveKeeping(log, nil, watch)
+}
+
+// serveKeeping is serveApp with the values that change while it runs.
+func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.Event)) *serving {
+	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: theProgram(st.t), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now, room: st.room,
-		onWork: st.bell.ring,
-		onSave: func(run.ID, bool) { st.bell.ring() },
+		current: now,
+		onWork:  st.bell.ring,
+		onSave:  func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {
 			defer st.bell.ring()
 			watch(ev)
@@ -509,7 +516,7 @@ welcome: false
 		text = strings.Replace(text, "limits:\n", fmt.Sprintf("limits:\n  agents: %d\n  agents_per_repository: %d\n",
 			c.Concurrency.Agents, c.Concurrency.Repository), 1)
 	}
-	file := c.DataDir + ".yaml"
+	file := filepath.Join(st.dir, filepath.Base(c.DataDir)+".yaml") // each node has its own
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)
 	}

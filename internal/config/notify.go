@@ -116,16 +116,6 @@ func notices(list []string, path string, report reporter) []run.Notice {
 	return out
 }
 
-// secrets reads addresses and secrets of the targets that need one.
-func (n Notify) secrets(f notifyFile, dir string, src *secrets) {
-	for i := range n.Targets {
-		t, file := &n.Targets[i], f.Targets[i]
-		name := strings.ToUpper(t.Name)
-		t.URL = src.one(EnvNotifyURL+name, "notify.targets[].url_file", within(dir, file.URLFile))
-		t.Secret = src.one(EnvNotifySecret+name, "notify.targets[].secret_file", within(dir, file.SecretFile))
-	}
-}
-
 // check looks at what came of the secrets.
 func (n Notify) check(report reporter) {
 	for i, t := range n.Targets {

@@ -77,6 +77,8 @@ type Server struct {
 	// Private are the paths that are nobody's but the operator's: the
 	// configuration's file and directory, and the files that hold secrets.
 	Private []string
+	// SecretFiles are the files that secrets were read from.
+	SecretFiles []SecretFile
 	// Label is the label that starts a run.
 	Label string
 	// Branches names the branches that work goes to.
@@ -113,7 +115,7 @@ type GitHub struct {
 	// APIURL ends in a slash; GraphQLURL and WebURL do not.
 	APIURL, GraphQLURL, WebURL string
 	AppID                      int64
-	// PrivateKey is the App's key in PEM.
+	// PrivateKey is the App's key in PEM, or several.
 	PrivateKey Secret
 	// PullRequestsOf are the logins of other bots whose pull requests are gone on with as if
 	// they were the App's own.
@@ -391,20 +393,25 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if len(problems) > 0 {
 		return Server{}, problemsError(path, problems)
 	}
-	src := secrets{env: env, readFile: readFile}
-	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file",
-		within(filepath.Dir(abs), f.GitHub.PrivateKeyFile))
-	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file",
-		within(filepath.Dir(abs), f.GitHub.WebhookSecretFile))
-	s.Model.APIKey = src.one(EnvAPIKey, "", "")
-	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
-	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")
-	s.Model.GeminiKey = src.one(EnvGeminiKey, "", "")
-	s.Notify.secrets(f.Notify, filepath.Dir(abs), &src)
+	src := secrets{env: env, readFile: readFile, into: &s}
+	dir := filepath.Dir(abs)
+	src.one(EnvPrivateKey, "github.private_key_file", within(dir, f.GitHub.PrivateKeyFile))
+	src.one(EnvWebhookSecret, "github.webhook_secret_file", within(dir, f.GitHub.WebhookSecretFile))
+	for _, name := range []string{EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey} {
+		src.one(name, "", "")
+	}
+	for _, t := range f.Notify.Targets {
+		name := strings.ToUpper(t.Name)
+		src.one(EnvNotifyURL+name, "notify.targets[].url_file", within(dir, t.URLFile))
+		src.one(EnvNotifySecret+name, "notify.targets[].secret_file", within(dir, t.SecretFile))
+	}
 	if src.err != nil {
 		return Server{}, src.err
 	}
-	s.Private = append([]string{abs, filepath.Dir(abs)}, src.files...)
+	s.Private = []string{abs, dir}
+	for _, file := range s.SecretFiles {
+		s.Private = append(s.Private, file.Path)
+	}
 	for _, name := range []string{"PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"} { // libpq's
 		if file, ok := env(name); ok && filepath.IsAbs(file) {
 			s.Private = append(s.Private, file)
@@ -790,71 +797,4 @@ func problemsError(path string, problems []Problem) error {
 		}
 	}
 	return &run.UserError{Message: b.String(), Hint: "see docs/configuration.md"}
-}
-
-// secrets reads credentials and keeps the first error.
-type secrets struct {
-	env      func(string) (string, bool)
-	readFile func(string) ([]byte, error)
-	err      error
-	// files are those that were read.
-	files []string
-}
-
-// one returns the secret given by exactly one of: the variable name, the
-// variable name_FILE, or file (the configuration key called key).
-func (s *secrets) one(name, key, file string) Secret {
-	type origin struct{ what, value, path string }
-	var from []origin
-	if v, ok := s.env(name); ok && strings.TrimSpace(v) != "" {
-		from = append(from, origin{what: name, value: v})
-	}
-	if p, ok := s.env(name + "_FILE"); ok && p != "" {
-		from = append(from, origin{what: name + "_FILE", path: p})
-	}
-	if file != "" {
-		from = append(from, origin{what: key, path: file})
-	}
-	switch {
-	case len(from) == 0:
-		return ""
-	case len(from) > 1:
-		s.fail(&run.UserError{
-			Message: fmt.Sprintf("the same secret is set twice, in %s and in %s", from[0].what, from[1].what),
-			Hint:    "keep one of them",
-		})
-		return ""
-	case from[0].path == "":
-		return Secret(strings.TrimSpace(from[0].value))
-	}
-	s.files = append(s.files, from[0].path)
-	b, err := s.readFile(from[0].path)
-	switch {
-	case err != nil:
-		s.fail(&run.UserError{
-			Message: fmt.Sprintf("cannot read the file in %s: %v", from[0].what, err),
-			Hint:    "check the path and its permissions", Err: err,
-		})
-	case strings.TrimSpace(string(b)) == "":
-		s.fail(&run.UserError{Message: fmt.Sprintf("the file in %s is empty", from[0].what), Hint: "put the secret into it"})
-	}
-	return Secret(strings.TrimSpace(string(b)))
-}
-
-// many is one, split at commas and line ends.
-func (s *secrets) many(name, key, file string) []Secret {
-	var out []Secret
-	for v := range strings.FieldsFuncSeq(s.one(name, key, file).Reveal(),
-		func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
-		if v = strings.TrimSpace(v); v != "" {
-			out = append(out, Secret(v))
-		}
-	}
-	return out
-}
-
-func (s *secrets) fail(err error) {
-	if s.err == nil {
-		s.err = err
-	}
 }

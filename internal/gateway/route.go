@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -133,7 +132,7 @@ func (u Upstream) header(in http.Header) http.Header {
 	}
 	switch {
 	case u.AuthHeader != "":
-		out.Set(u.AuthHeader, cmp.Or(u.APIKey, u.AuthToken))
+		out.Set(u.AuthHeader, u.key())
 	case u.APIKey == "":
 		out.Set("Authorization", "Bearer "+u.AuthToken)
 		if u.Account != "" {

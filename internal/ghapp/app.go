@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
-	"github.com/golang-jwt/jwt/v4"
 	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/run"
@@ -35,8 +34,11 @@ type Config struct {
 	// WebURL is the root people see; empty derives it from APIURL.
 	WebURL string
 	AppID  int64
-	// PrivateKey is the App's RSA key in PEM.
+	// PrivateKey is the App's RSA key in PEM, or several: all are tried until GitHub takes one.
 	PrivateKey []byte
+	// Renew, where set, is called when GitHub has refused all keys: it may set others (SetKeys),
+	// with which the call is made again.
+	Renew func(context.Context)
 	// Token, where set, is used for everything in place of an App's own: that
 	// of a job in GitHub Actions, say. It is never minted anew.
 	Token string
@@ -62,7 +64,7 @@ type App struct {
 	api, graphQL *url.URL
 	web          string
 	appID        int64
-	key          *rsa.PrivateKey
+	keys         *keyring
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
@@ -118,7 +120,7 @@ type Identity struct {
 // New prepares an App. A key that cannot be used or an address that cannot be
 // parsed is a *run.UserError. Nothing is sent yet.
 func New(cfg Config) (*App, error) {
-	key, err := appKey(cfg)
+	keys, err := appKeys(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +157,7 @@ func New(cfg Config) (*App, error) {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
-		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
+		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID,
 		writeEvery: cfg.WriteEvery, present: cfg.Present, turn: cfg.Turn,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
@@ -167,31 +169,28 @@ func New(cfg Config) (*App, error) {
 		fixed:   cfg.Token,
 		kin:     cfg.Kin,
 	}
-	if key != nil {
-		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})
+	if keys != nil {
+		a.keys = &keyring{keys: keys, renew: cfg.Renew}
+		a.jwtClient = a.client(&pinned{host: api.Host, next: signed{a}})
 	}
 	return a, nil
 }
 
-// appKey is the App's key, nil where a token of somebody else's is used.
-func appKey(cfg Config) (*rsa.PrivateKey, error) {
+// appKeys are the App's keys, none where a token of somebody else's is used.
+func appKeys(cfg Config) ([]*rsa.PrivateKey, error) {
 	if cfg.Token != "" {
-		return nil, nil //nolint:nilnil // none is needed
+		return nil, nil
 	}
-	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	keys, err := parseKeys(cfg.PrivateKey)
 	if err != nil {
-		return nil, &run.UserError{
-			Message: "The GitHub App's private key cannot be used",
-			Hint:    "Download a new .pem file from the App's settings page and configure it as it is",
-			Err:     fmt.Errorf("parse private key: %w", err),
-		}
+		return nil, err
 	}
 	if cfg.AppID <= 0 {
 		return nil, &run.UserError{
 			Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page",
 		}
 	}
-	return key, nil
+	return keys, nil
 }
 
 func parseURL(what, raw string) (*url.URL, error) {
@@ -220,13 +219,13 @@ func (p *pinned) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, fmt.Errorf("refusing to send the App's token to %q", req.URL.Host)
 	}
-	return p.next.RoundTrip(req.Clone(req.Context())) // ghinstallation sets headers on the request it is given
+	return p.next.RoundTrip(req)
 }
 
 // appsTransport is made anew for each user: ghinstallation writes to it when
 // it mints.
-func (a *App) appsTransport() *ghinstallation.AppsTransport {
-	t := ghinstallation.NewAppsTransportFromPrivateKey(a.meter, a.appID, a.key)
+func (a *App) appsTransport(key *rsa.PrivateKey) *ghinstallation.AppsTransport {
+	t := ghinstallation.NewAppsTransportFromPrivateKey(a.meter, a.appID, key)
 	t.BaseURL = strings.TrimSuffix(a.api.String(), "/")
 	return t
 }
@@ -345,15 +344,7 @@ func (a *App) tokensFor(k tokenKey) *tokens {
 		a.tokens[k] = t
 	}
 	if t == nil {
-		permissions := permissionsOf(k.scope)
-		t = &tokens{mint: func() *ghinstallation.Transport {
-			tr := ghinstallation.NewFromAppsTransport(a.appsTransport(), k.installation)
-			tr.InstallationTokenOptions = &github.InstallationTokenOptions{Permissions: permissions}
-			if k.scope != scopeMetadata {
-				tr.InstallationTokenOptions.Repositories = []string{k.repo}
-			}
-			return tr
-		}}
+		t = &tokens{mint: func(ctx context.Context) (*ghinstallation.Transport, error) { return a.mint(ctx, k) }}
 		a.tokens[k] = t
 	}
 	return t

@@ -54,7 +54,7 @@ func (m *meter) count(req *http.Request) (*http.Response, error) {
 // tokens mints and keeps the token of one repository and one set of
 // permissions.
 type tokens struct {
-	mint func() *ghinstallation.Transport
+	mint func(context.Context) (*ghinstallation.Transport, error)
 	// fixed is a token that cannot be minted anew, "" where one can.
 	fixed string
 
@@ -84,13 +84,12 @@ func (t *tokens) get(ctx context.Context, refused string) (string, error) {
 		}
 	}
 	t.current = nil
-	fresh := t.mint()
-	token, err := fresh.Token(ctx)
+	fresh, err := t.mint(ctx)
 	if err != nil {
 		return "", mintError(err)
 	}
 	t.current = fresh
-	return token, nil
+	return fresh.Token(ctx)
 }
 
 // mintError classifies a token that was not given. GitHub answers 404 for an

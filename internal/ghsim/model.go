@@ -92,7 +92,7 @@ type app struct {
 	clientSecret string
 	owner        *user
 	bot          *user
-	key          *rsa.PrivateKey
+	keys         []*rsa.PrivateKey
 	pem          []byte
 	permissions  map[string]string
 	events       []string

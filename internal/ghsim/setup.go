@@ -2,6 +2,7 @@ package ghsim
 
 import (
 	"cmp"
+	"crypto/rsa"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -261,7 +262,7 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 		return App{}, err
 	}
 	a := &app{
-		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes,
+		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, keys: []*rsa.PrivateKey{key}, pem: pemBytes,
 		events: append([]string{}, o.Events...), created: s.now(),
 		permissions: map[string]string{"metadata": "read"},
 	}
@@ -297,6 +298,27 @@ func (s *Sim) appByID(id int64) (*app, error) {
 		return nil, &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("app %d", id)}
 	}
 	return a, nil
+}
+
+// SetKeys replaces the private keys of an App, as its owner does on its settings page. What
+// another one has signed is refused from then on.
+func (s *Sim) SetKeys(appID int64, pems ...[]byte) error {
+	var keys []*rsa.PrivateKey
+	for _, text := range pems {
+		key, _, err := appKey(text)
+		if err != nil {
+			return err
+		}
+		keys = append(keys, key)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.appByID(appID)
+	if err != nil {
+		return err
+	}
+	a.keys = keys
+	return nil
 }
 
 // SetHook changes where an App's webhooks go; an empty secret keeps the old one.

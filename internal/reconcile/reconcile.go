@@ -110,7 +110,7 @@ type Config struct {
 	// bring their own credentials (local sandbox only).
 	Models *Models
 	// Credentials are the agent's where Models is nil; see host.Config.
-	Credentials map[string]string
+	Credentials func(variable string) string
 	// Transcripts keeps what agents were told and said, within TranscriptLimits;
 	// nil keeps nothing.
 	Transcripts      *transcript.Store

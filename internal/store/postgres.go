@@ -58,6 +58,10 @@ func openPostgres(ctx context.Context, dsn string) (_ *Store, err error) {
 			cfg.ConnConfig.RuntimeParams[name] = value
 		}
 	}
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		c.Password = Password(dsn) // its file may hold another one by now
+		return nil
+	}
 	s := &Store{engine: Postgres}
 	defer func() {
 		if err != nil {
@@ -101,8 +105,8 @@ func Reach(ctx context.Context, url string) (version int, err error) {
 	return version, nil
 }
 
-// Password is that of a database in PostgreSQL, wherever it comes from, so that it can be
-// masked; "" where there is none.
+// Password is that of a database in PostgreSQL by now, wherever it comes from; "" where there is
+// none.
 func Password(url string) string {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -162,7 +166,12 @@ func (s *Store) Connect(ctx context.Context) (*pgx.Conn, error) {
 	if s.engine != Postgres {
 		return nil, errors.New("connect: the database is a file")
 	}
-	c, err := pgx.ConnectConfig(ctx, s.Connections().Config().ConnConfig)
+	cfg := s.Connections().Config()
+	err := cfg.BeforeConnect(ctx, cfg.ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	c, err := pgx.ConnectConfig(ctx, cfg.ConnConfig)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}

@@ -5,12 +5,14 @@ package store_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/history"
@@ -93,6 +95,49 @@ func TestReach(t *testing.T) {
 	}
 	_, err = store.Open(t.Context(), "postgres://bot:hunter2@127.0.0.1:1/bot")
 	wantErr(t, err, store.ErrUnreachable)
+}
+
+// TestPasswordIsReplaced: new connections have the password that is in the file by now.
+func TestPasswordIsReplaced(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	pg := pgtest.Start(t)
+	url := pg.URL(t)
+	admin, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	passfile := filepath.Join(t.TempDir(), "pgpass")
+	password := func(how, password string) {
+		t.Helper()
+		_, err := admin.Exec(ctx, how+` ROLE guarded SUPERUSER LOGIN PASSWORD '`+password+`'`)
+		if err = errors.Join(err, os.WriteFile(passfile, []byte("*:*:*:guarded:"+password+"\n"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	password("CREATE", "the-first-password")
+	st := open(t, strings.Replace(url, "bot@", "guarded@", 1)+"&passfile="+passfile)
+	password("ALTER", "the-second-password")
+	if err := admin.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pg.Restart(t)
+	// Each connection of before is found broken once.
+	for range 50 {
+		if err = st.Check(ctx); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	c, err := st.Connect(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCopy(t *testing.T) {
