@@ -66,7 +66,7 @@ crash: ## Kill servers at every step and at random, on a file and on PostgreSQL,
 .PHONY: bench-load
 bench-load: ## Measure servers that share a PostgreSQL: webhooks, ticks of three, a thousand runs, a million that ended
 	RALPH_TEST_FULL=1 go test -v -tags postgres -count=1 -run '^TestWebhooksComeFastToPostgres$$' ./cmd/bot
-	go test -tags postgres -run '^$$' -bench 'Nodes|ThousandRuns' -benchtime 1x ./internal/store/queue
+	go test -tags postgres -run '^$$' -bench 'Nodes|ThousandRuns|LongTransaction' -benchtime 1x ./internal/store/queue
 	go test -tags postgres -run '^$$' -bench FinishedRuns -benchtime 1000x ./internal/store/queue
 	go test -tags postgres -run '^$$' -bench WebhookToPostgres ./internal/handlers
 

@@ -220,8 +220,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	st.checkWorld()
 }
 
-// TestThreeServers kills, stops and starts three servers at instants that nobody chose while runs
-// begin. In the end nothing is lost and nothing doubled.
+// TestThreeServers kills, stops and starts three servers, and cuts them off from the database, at
+// instants that nobody chose while runs begin. In the end nothing is lost and nothing doubled.
 func TestThreeServers(t *testing.T) {
 	t.Parallel()
 	lasts, most, every := 60*time.Second, 8, 5*time.Second
@@ -229,13 +229,18 @@ func TestThreeServers(t *testing.T) {
 		lasts, most = 600*time.Second, 200
 	}
 	d := rollDice(t)
-	st := newCluster(t, pgtest.URL(t), 3, setting{script: twoFiles})
+	pg := pgtest.Start(t)
+	url := pg.URL(t)
+	st := newCluster(t, url, 3, setting{script: twoFiles})
 	st.config.Concurrency = config.Concurrency{Agents: 8, Repository: 100}
 	var nodes []*stage
 	var files, addrs []string
 	var alive []*process
+	var links []*pgtest.Relay
 	for n := range 3 {
 		node := st.node(n)
+		links = append(links, pg.Relay(t))
+		node.config.DatabaseURL = links[n].URL(t, url)
 		nodes, files, addrs = append(nodes, node), append(files, node.writeConfig()), append(addrs, node.config.Listen)
 		alive = append(alive, node.startProgram(theProgram(t), "serve", "--config", files[n]))
 	}
@@ -245,7 +250,7 @@ func TestThreeServers(t *testing.T) {
 	}
 	var issues []ghsim.Issue
 	begin := time.Now()
-	kills, stops := 0, 0
+	kills, stops, cuts := 0, 0, 0
 	busy := make([]chan struct{}, len(alive)) // closed once nothing is done to a server any more
 	for n := range busy {
 		busy[n] = make(chan struct{})
@@ -265,7 +270,8 @@ func TestThreeServers(t *testing.T) {
 			continue
 		}
 		busy[n] = make(chan struct{})
-		if d.under(0.5) {
+		switch what := d.upTo(3); what {
+		case 0:
 			kills++
 			killServer(t, alive[n])
 			go func() {
@@ -273,15 +279,23 @@ func TestThreeServers(t *testing.T) {
 				rest(d.upTo(6 * every)) // half of the time it is taken for gone
 				alive[n] = nodes[n].startProgram(theProgram(t), "serve", "--config", files[n])
 			}()
-			continue
+		case 1:
+			stops++
+			sendSignal(t, alive[n], syscall.SIGSTOP)
+			go func() {
+				defer close(busy[n])
+				rest(d.upTo(6 * every))
+				sendSignal(t, alive[n], syscall.SIGCONT)
+			}()
+		default:
+			cuts++
+			links[n].Cut()
+			go func() {
+				defer close(busy[n])
+				rest(d.upTo(6 * every))
+				links[n].Join()
+			}()
 		}
-		stops++
-		sendSignal(t, alive[n], syscall.SIGSTOP)
-		go func() {
-			defer close(busy[n])
-			rest(d.upTo(6 * every))
-			sendSignal(t, alive[n], syscall.SIGCONT)
-		}()
 	}
 	for _, b := range busy {
 		<-b
@@ -309,7 +323,59 @@ func TestThreeServers(t *testing.T) {
 		p.stop(t)
 	}
 	st.checkWorld()
-	t.Logf("%d runs, %d kills, %d stops", len(issues), kills, stops)
+	t.Logf("%d runs, %d kills, %d stops, %d cuts", len(issues), kills, stops, cuts)
+}
+
+// TestStandbyTakesOver: the primary dies, and its standby lacks what was committed last, a webhook and a
+// run among it. Nothing is lost and nothing doubled.
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	url := pg.URL(t)
+	standby := pg.Standby(t)
+	link := pg.Relay(t)
+	st := newCluster(t, link.URL(t, url), 2, setting{script: twoFiles})
+	landed := make(chan struct{}, 100)
+	watch := func(ev run.Event) {
+		if ev.Kind == run.EventTaskDone {
+			landed <- struct{}{}
+		}
+	}
+	log := zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.WarnLevel)
+	s, s2 := st.node(0).serveApp(log, watch), st.node(1).serveApp(log, watch)
+	st.balance(s.addr, s2.addr)
+	var issues []ghsim.Issue
+	for n := range 4 {
+		issues = append(issues, st.label(fmt.Sprint("Say hello ", n), "- [ ] Write one\n- [ ] Write two\n"))
+	}
+	<-landed
+	standby.CatchUp(t)
+	standby.Link.Cut()
+	// What happens from here on is on GitHub, and not in the database.
+	<-landed
+	<-landed
+	late := st.label("Say hello late", "- [ ] Write one\n- [ ] Write two\n")
+	st.must(st.sim.WaitIdle(t.Context()))
+	pg.Kill(t)
+	standby.Promote(t)
+	link.LeadTo(standby.Server)
+	st.watchOthers()
+	issues = append(issues, late)
+	for _, issue := range issues {
+		st.await(fmt.Sprintf("the end of #%d", issue.Number), func() bool {
+			row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+			return err == nil && row.Phase.Terminal()
+		})
+	}
+	st.settled(s)
+	for _, issue := range issues {
+		st.complete(issue, "feat: write one", "feat: write two")
+	}
+	s.stop()
+	s2.stop()
+	for _, left := range st.leftovers() {
+		t.Errorf("still there: %s", left)
+	}
 }
 
 // killServer kills a server and waits for its end. Its agents go on.

@@ -675,17 +675,22 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		defer tick.Stop()
 		defer tidying.Stop()
 		a.tidy(ctx)
-		for {
-			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
-				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
+		for look := a.queue.Leads(); ; {
+			if look { // of several servers one does
+				if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
+					a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
+				}
 			}
 			a.caughtUp.Store(true)
 			if a.onWork != nil {
 				a.onWork()
 			}
+			look = false
 			select {
 			case <-tick.C:
+				look = a.queue.Leads()
 			case <-a.lookNow:
+				look = true // nobody may lead just now
 			case <-tidying.C:
 				a.tidy(ctx)
 			case <-ctx.Done():
@@ -728,11 +733,8 @@ func digestOf(state []byte) (costUSD float64, iterations int, err error) {
 	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
 }
 
-// catchUp makes up for what went wrong while nobody was there. Of several servers one does.
+// catchUp makes up for what went wrong while nobody was there.
 func (a *app) catchUp(ctx context.Context) error {
-	if !a.queue.Leads() {
-		return nil
-	}
 	return errors.Join(a.sweeper.CatchUp(ctx), a.reconciler.TellLate(ctx))
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -120,6 +121,47 @@ func BenchmarkNodes(b *testing.B) {
 		b.ReportMetric(one, "ticks/s-of-one")
 		b.ReportMetric(three, "ticks/s-of-three")
 		b.ReportMetric(three/one, "times")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkLongTransaction measures the ticks of a server while somebody keeps a transaction open that
+// has read from the tables, as a dump does, against those before: the bar is 0.8. LONG is for how long
+// (20s).
+func BenchmarkLongTransaction(b *testing.B) {
+	lasts := 20 * time.Second
+	if text := os.Getenv("LONG"); text != "" {
+		var err error
+		if lasts, err = time.ParseDuration(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for range b.N {
+		n := startTicker(b, pgtest.Start(b).URL(b), "n", 5*time.Millisecond, time.Millisecond)
+		n.begin(b, 50)
+		rate := func(lasts time.Duration) float64 {
+			before, begin := n.ticks.Load(), time.Now()
+			<-time.After(lasts)
+			return float64(n.ticks.Load()-before) / time.Since(begin).Seconds()
+		}
+		rate(2 * time.Second)
+		before := rate(10 * time.Second)
+		conn, err := n.st.Connect(b.Context())
+		if err == nil {
+			_, err = conn.Exec(b.Context(), `SET idle_in_transaction_session_timeout = 0; BEGIN ISOLATION LEVEL REPEATABLE READ;
+				SELECT count(*) FROM runs`)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		rate(max(lasts-10*time.Second, 0))
+		late := rate(10 * time.Second)
+		if err := conn.Close(b.Context()); err != nil {
+			b.Error(err)
+		}
+		b.ReportMetric(before, "ticks/s-before")
+		b.ReportMetric(late, "ticks/s-at-its-end")
+		b.ReportMetric(late/before, "ratio")
 	}
 	b.ReportMetric(0, "ns/op")
 }
