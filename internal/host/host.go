@@ -588,7 +588,13 @@ func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repo.Files(ctx, gitrepo.OID(tree))
+	h.mu.Lock()
+	wt := h.tree
+	h.mu.Unlock()
+	if wt == nil {
+		return repo.Files(ctx, gitrepo.OID(tree))
+	}
+	return wt.Files(ctx, gitrepo.OID(tree))
 }
 
 // Snapshot implements loop.WorkTree.
