@@ -419,7 +419,19 @@ func TestSHA256Repository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	agentGit := func() {
+		t.Helper()
+		if err := w.InitAgentGit(ctx, historyOf(t, r, 50)); err != nil {
+			t.Fatal(err)
+		}
+		mustGit(t, w.Dir(), "fsck", "--strict")
+	}
+	agentGit()
 	exerciseRest(t, r, base, s.Tree, head)
+	agentGit() // with a pack of few objects
+	if got, want := mustGit(t, w.Dir(), "log", "-p"), mustGit(t, dir, "log", "-p"); got != want {
+		t.Errorf("log\n%s\nnot\n%s", got, want)
+	}
 	mustGit(t, dir, "fsck", "--strict")
 }
 
