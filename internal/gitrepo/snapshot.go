@@ -170,14 +170,14 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 		if s.seen += len(names); s.seen > s.w.MaxFiles {
 			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
 		}
-		for i, stat := range lstatAll(dir, names) {
-			if errors.Is(stat.err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
+		for i, stat := range fstree.LstatAll(dir, names) {
+			if errors.Is(stat.Err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
 				continue
 			}
-			if stat.err != nil {
-				return stat.err
+			if stat.Err != nil {
+				return stat.Err
 			}
-			if err := s.name(ctx, dir, prefix, names[i], stat.info, scope, depth); err != nil {
+			if err := s.name(ctx, dir, prefix, names[i], makeInfo(&stat.Stat_t), scope, depth); err != nil {
 				return err
 			}
 		}
