@@ -161,6 +161,8 @@ type Host struct {
 	// settled is the last snapshot of the work tree, where nothing but we could have
 	// written to that since, and we have not; else nil.
 	settled *gitrepo.Snapshot
+	// steered is how the last agent's tree was made to be steered by the default branch.
+	steered steered
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
 	// session is the agent that goes on from call to call, nil for none.

@@ -192,6 +192,26 @@ func testSteering(t *testing.T, same bool) {
 	if got := a.changes(); got != nil {
 		t.Errorf("changes after a reset: %v", got)
 	}
+
+	// Another version of what steers may have landed meanwhile, or none.
+	given["main.go"] = "two\n"
+	delete(given, "deps/lib/lib.go")
+	for _, landed := range []map[string]string{{}, {"CLAUDE.md": "worst\n", "AGENTS.md": "new\n"}} {
+		put(t, a.tree(), landed)
+		snap, _, _, err := a.host().Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.state.HeadTree = snap
+		for range 2 {
+			if diff := cmp.Diff(given, a.start()); diff != "" {
+				t.Errorf("after %v: %s", landed, diff)
+			}
+		}
+		if err := a.host().Reset(t.Context(), a.state.HeadTree); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // TestPinningIsCutOff anywhere: what is on disk then, the branch's version or
