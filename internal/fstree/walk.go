@@ -67,8 +67,15 @@ func walk(ctx context.Context, dir *os.File, prefix string, visit func(Entry) er
 		if err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("list a directory: %w", err)
 		}
-		for _, name := range names {
-			if err := step(ctx, dir, prefix, name, visit, depth); err != nil {
+		for i, stat := range LstatAll(dir, names) {
+			if stat.Err != nil {
+				if err := ignoreGone(stat.Err); err != nil {
+					return err
+				}
+				continue
+			}
+			e := Entry{Dir: dir, Name: names[i], Path: prefix + names[i], Stat: stat.Stat_t}
+			if err := step(ctx, e, visit, depth); err != nil {
 				return err
 			}
 		}
@@ -79,13 +86,7 @@ func walk(ctx context.Context, dir *os.File, prefix string, visit func(Entry) er
 }
 
 // step visits one entry and what it holds.
-func step(
-	ctx context.Context, dir *os.File, prefix, name string, visit func(Entry) error, depth int,
-) error {
-	e := Entry{Dir: dir, Name: name, Path: prefix + name}
-	if err := lstatAt(dir, name, &e.Stat); err != nil {
-		return ignoreGone(err)
-	}
+func step(ctx context.Context, e Entry, visit func(Entry) error, depth int) error {
 	err := visit(e)
 	if errors.Is(err, fs.SkipDir) || err == nil && (!e.IsDir() || depth == MaxDepth) {
 		return nil
@@ -93,7 +94,7 @@ func step(
 	if err != nil {
 		return err
 	}
-	sub, err := OpenDirAt(dir, name)
+	sub, err := OpenDirAt(e.Dir, e.Name)
 	if err != nil {
 		return ignoreGone(err)
 	}

@@ -19,13 +19,13 @@ import (
 // and, where the tree that the agent is given is not that of the last of them,
 // one more with that tree: enough for git log, blame, status, diff and stash
 // within one iteration. It has no remote, no tag and no other branch. Its
-// objects are packs that are made once and kept beside the host's index (see
-// agentPacks), plus loose copies of what is newer; all are copied, since what an
-// agent can write must not be shared. So preparing it costs a few milliseconds,
-// and a git process where the branch has moved by much.
+// objects are packs that are kept beside the host's index (see agentPacks), plus
+// loose copies of what is in no commit; all are copied, since what an agent can
+// write must not be shared. So preparing it costs a few milliseconds, and a git
+// process where the branch has moved by much.
 
-// maxLoose is how many objects beyond the packs are copied one by one: a pack of
-// them costs a git process, about what copying so many does.
+// maxLoose is how many objects beyond git's packs are taken one by one: a pack of
+// them costs a git process, about what so many do.
 const maxLoose = 100
 
 // maxAgentTree bounds the files of a tree, in bytes, whose agent gets a .git:
@@ -115,7 +115,6 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 		content []byte
 	}{
 		{"config", []byte(config)},
-		{"index", encodeIndex(w.repo.algo, x.entries)},
 		{"shallow", lines(note.Shallow)},
 		{"refs/heads/work", lines([]OID{head})},
 		{"HEAD", []byte("ref: refs/heads/work\n")},
@@ -127,7 +126,10 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 			return err
 		}
 	}
-	return nil
+	if x.tree == "" {
+		return nil
+	}
+	return a.copyFile("index", w.index)
 }
 
 func lines(oids []OID) []byte {
@@ -191,7 +193,7 @@ func (a *agentGit) objects(ctx context.Context, x *index, h History) (packNote, 
 	if err != nil {
 		return packNote{}, err
 	}
-	for _, pack := range packs.note.Packs {
+	for _, pack := range packs.all() {
 		for _, ext := range []string{".pack", ".idx"} {
 			if err := a.copyFile("objects/pack/pack-"+pack+ext, packs.path(pack, ext)); err != nil {
 				return packNote{}, err
@@ -246,16 +248,12 @@ func totalSize(x *index) int64 {
 
 // packNames reads the names in a pack's index (version 2, gitformat-pack(5)).
 func packNames(a algo, data []byte) (func(OID) bool, error) {
-	const head = 8 + 256*4
-	if len(data) < head || string(data[:8]) != "\xfftOc\x00\x00\x00\x02" {
-		return nil, errors.New("the index of the agent's pack is broken")
+	count, err := packCount(a, data)
+	if err != nil {
+		return nil, err
 	}
 	fanout := func(i int) int { return int(binary.BigEndian.Uint32(data[8+4*i:])) }
-	count := fanout(255)
-	if count > (len(data)-head)/a.size {
-		return nil, errors.New("the index of the agent's pack is broken")
-	}
-	names := data[head : head+count*a.size]
+	names := data[idxHeaderSize : idxHeaderSize+count*a.size]
 	return func(oid OID) bool {
 		raw, err := hex.DecodeString(string(oid))
 		if err != nil || len(raw) != a.size {

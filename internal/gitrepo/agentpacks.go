@@ -27,8 +27,11 @@ type agentPacks struct {
 	w    *Worktree
 	dir  string
 	note packNote
-	// holds are the lookups of the packs.
-	holds []func(OID) bool
+	// holds are the lookups of the packs, and few is that of the one of few objects, which
+	// has so many.
+	holds    []func(OID) bool
+	few      func(OID) bool
+	fewCount int
 }
 
 // packNote is what is noted of the packs. A pack that it does not name is one
@@ -43,18 +46,25 @@ type packNote struct {
 	Shallow []OID `json:"shallow,omitempty"`
 	// Commits are those that are held with all they consist of.
 	Commits map[OID]pastCommit `json:"commits,omitempty"`
-	// Loose are the objects of commits that no pack holds: they are copied one by
-	// one.
-	Loose []OID `json:"loose,omitempty"`
 	// Left says why there is no history though one was asked for. It is not
 	// tried again.
 	Left string `json:"left,omitempty"`
-	// Packs are git's names of the packs.
+	// Packs are git's names of the packs that it made. Few is that of the one with the few
+	// objects of commits that are not worth such a pack yet; see fewPack.
 	Packs []string `json:"packs,omitempty"`
+	Few   string   `json:"few,omitempty"`
 }
 
 func (p *agentPacks) path(pack, ext string) string { return filepath.Join(p.dir, "pack-"+pack+ext) }
-func (p *agentPacks) noteFile() string             { return filepath.Join(p.dir, "packs.json") }
+func (p *agentPacks) noteFile() string             { return filepath.Join(p.dir, "kept.json") }
+
+// all are the packs that an agent's repository has.
+func (p *agentPacks) all() []string {
+	if p.note.Few == "" {
+		return p.note.Packs
+	}
+	return append(slices.Clip(p.note.Packs), p.note.Few)
+}
 
 // agentPacks brings the packs up to date with the history and the tree of the
 // index. What they lack is so little that it is copied one by one.
@@ -83,17 +93,13 @@ func (w *Worktree) agentPacks(ctx context.Context, x *index, h History) (p *agen
 	} else {
 		want = fmt.Sprintf("--shallow %s\n%s^%s\n", p.note.Tip, want, p.note.Tip)
 	}
-	return p, p.note.Loose, p.add(ctx, want)
+	return p, nil, p.add(ctx, want)
 }
 
-// lacking lists the objects of commits and trees that no pack holds, with those
-// that are copied one by one anyway. It says false where they are too many for
-// that, or packed in the repository.
+// lacking lists the objects of commits and trees that no pack holds. It says false
+// where they are too many to be taken one by one, or packed in the repository.
 func (p *agentPacks) lacking(roots ...OID) (_ []OID, loose bool, err error) {
 	found := map[OID]bool{}
-	for _, oid := range p.note.Loose {
-		found[oid] = true
-	}
 	for _, root := range roots {
 		err := p.walk(root, found)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrTooLarge) {
@@ -143,7 +149,7 @@ func (p *agentPacks) walk(oid OID, found map[OID]bool) error {
 			}
 			found[item.oid] = true
 		}
-		if len(found) > maxLoose {
+		if p.fewCount+len(found) > maxLoose {
 			return ErrTooLarge
 		}
 	}
@@ -160,7 +166,10 @@ func (p *agentPacks) open(depth int) error {
 		p.note = packNote{Depth: -1}
 	}
 	if p.note.Depth == depth && len(p.note.Packs) < maxAgentPacks {
-		if err = p.load(p.note.Packs); !errors.Is(err, fs.ErrNotExist) {
+		if err = p.load(p.note.Packs); err == nil && p.note.Few != "" {
+			err = p.loadFew()
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errBrokenPack) {
 			return err
 		}
 	}
@@ -181,6 +190,7 @@ func (p *agentPacks) clear() error {
 		return err
 	}
 	p.note, p.holds = packNote{Depth: p.note.Depth, Left: p.note.Left}, nil
+	p.few, p.fewCount = nil, 0
 	return os.Mkdir(p.dir, 0o700)
 }
 
@@ -197,6 +207,56 @@ func (p *agentPacks) load(packs []string) error {
 		p.holds = append(p.holds, holds)
 	}
 	return nil
+}
+
+func (p *agentPacks) loadFew() error {
+	data, err := os.ReadFile(p.path(p.note.Few, ".idx"))
+	if err != nil {
+		return err
+	}
+	if p.few, err = packNames(p.w.repo.algo, data); err != nil {
+		return err
+	}
+	p.fewCount, err = packCount(p.w.repo.algo, data)
+	return err
+}
+
+// extend puts objects that are loose into the pack of few. ErrTooLarge where they are
+// for git to pack.
+func (p *agentPacks) extend(oids []OID) error {
+	repo := p.w.repo
+	f := newFewPack(repo.algo)
+	if p.note.Few != "" {
+		pack, err := os.ReadFile(p.path(p.note.Few, ".pack"))
+		if err != nil {
+			return err
+		}
+		idx, err := os.ReadFile(p.path(p.note.Few, ".idx"))
+		if err != nil {
+			return err
+		}
+		if f, err = readFewPack(repo.algo, pack, idx); err != nil {
+			return err
+		}
+	}
+	for _, oid := range oids {
+		kind, data, err := repo.readLoose(oid, maxFewBytes)
+		if err == nil {
+			err = f.add(oid, kind, data)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	name, pack, idx := f.finish()
+	if err := replaceFile(p.path(name, ".pack"), pack); err != nil {
+		return err
+	}
+	p.note.Few = name
+	if err := replaceFile(p.path(name, ".idx"), idx); err != nil {
+		return err
+	}
+	return p.loadFew()
 }
 
 func (p *agentPacks) save() error {
@@ -234,8 +294,8 @@ func (p *agentPacks) follow(ctx context.Context, h History) error {
 	return err
 }
 
-// hold notes a history, and takes in those of its commits that are not held: in
-// a pack, or one by one where they are few.
+// hold notes a history, and takes in those of its commits that are not held: in a
+// pack of git's, or where they are few, in that of few.
 func (p *agentPacks) hold(ctx context.Context, tip OID, now *past) error {
 	commits, packed := map[OID]pastCommit{}, map[OID]bool{}
 	for oid, c := range p.note.Commits {
@@ -249,9 +309,16 @@ func (p *agentPacks) hold(ctx context.Context, tip OID, now *past) error {
 	if err != nil {
 		return err
 	}
-	if few = few && len(p.note.Packs) > 0; !few {
+	before := p.note.Few
+	if few = few && len(p.note.Packs) > 0; few && len(loose) > 0 {
+		err = p.extend(loose)
+		if few = err == nil; err != nil && !errors.Is(err, ErrTooLarge) && !errors.Is(err, errBrokenPack) {
+			return err
+		}
+	}
+	if !few {
 		maps.DeleteFunc(commits, func(oid OID, _ pastCommit) bool { return !packed[oid] })
-		fresh, loose = now.commits, nil
+		fresh, p.note.Few, p.few, p.fewCount = now.commits, "", nil, 0
 	}
 	for _, oid := range fresh {
 		if !packed[oid] {
@@ -262,11 +329,16 @@ func (p *agentPacks) hold(ctx context.Context, tip OID, now *past) error {
 	}
 	is := now.known[tip]
 	p.note.Tip, p.note.Tree, p.note.When, p.note.Shallow = tip, is.Tree, is.When, now.boundary
-	p.note.Commits, p.note.Loose = commits, loose
+	p.note.Commits = commits
 	if few {
-		return p.save()
+		err = p.save()
+	} else {
+		err = p.add(ctx, now.beyond(packed))
 	}
-	return p.add(ctx, now.beyond(packed))
+	if err != nil || before == "" || before == p.note.Few {
+		return err
+	}
+	return errors.Join(os.Remove(p.path(before, ".pack")), os.Remove(p.path(before, ".idx")))
 }
 
 func (p *agentPacks) leave(why string) error {
@@ -275,7 +347,7 @@ func (p *agentPacks) leave(why string) error {
 }
 
 func (p *agentPacks) size() (total int64, err error) {
-	for _, pack := range p.note.Packs {
+	for _, pack := range p.all() {
 		info, err := os.Stat(p.path(pack, ".pack"))
 		if err != nil {
 			return 0, err
@@ -321,5 +393,5 @@ func (p *agentPacks) add(ctx context.Context, want string) error {
 }
 
 func (p *agentPacks) has(oid OID) bool {
-	return slices.ContainsFunc(p.holds, func(holds func(OID) bool) bool { return holds(oid) })
+	return p.few != nil && p.few(oid) || slices.ContainsFunc(p.holds, func(holds func(OID) bool) bool { return holds(oid) })
 }

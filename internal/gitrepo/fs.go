@@ -7,9 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -62,35 +60,6 @@ func lstatAt(parent *os.File, name string) (fileInfo, error) {
 		return fileInfo{}, &fs.PathError{Op: "lstat", Path: quotePath(name), Err: err}
 	}
 	return makeInfo(&st), nil
-}
-
-// statResult is what lstatAll found out about one name.
-type statResult struct {
-	info fileInfo
-	err  error
-}
-
-// lstatAll describes many names. A walk spends most of its time here, so the
-// larger directories are shared out among a few threads, as git does.
-func lstatAll(parent *os.File, names []string) []statResult {
-	const perThread, most = 16, 4
-	results := make([]statResult, len(names))
-	stat := func(from, to int) {
-		for i := from; i < to; i++ {
-			results[i].info, results[i].err = lstatAt(parent, names[i])
-		}
-	}
-	threads := min(runtime.GOMAXPROCS(0), most, len(names)/perThread)
-	if threads < 2 {
-		stat(0, len(names))
-		return results
-	}
-	var wg sync.WaitGroup
-	for t := range threads {
-		wg.Go(func() { stat(len(names)*t/threads, len(names)*(t+1)/threads) })
-	}
-	wg.Wait()
-	return results
 }
 
 // batchSize is how many names of a directory are held at once.

@@ -146,7 +146,13 @@ var deflaters, plain sync.Pool
 // file takes a block of the disk in any case.
 const maxPlain = 1 << 10
 
+// deflate writes an object as the file of a loose one.
 func deflate(w io.Writer, kind string, size int64, r io.Reader) error {
+	return compress(w, objectHeader(kind, size), size, r)
+}
+
+// compress writes a head and what r gives, which is so long.
+func compress(w io.Writer, head []byte, size int64, r io.Reader) error {
 	pool, level := &deflaters, zlib.BestSpeed
 	if size <= maxPlain {
 		pool, level = &plain, zlib.NoCompression
@@ -160,7 +166,7 @@ func deflate(w io.Writer, kind string, size int64, r io.Reader) error {
 	}
 	defer pool.Put(z)
 	z.Reset(w)
-	if _, err := z.Write(objectHeader(kind, size)); err != nil {
+	if _, err := z.Write(head); err != nil {
 		return err
 	}
 	if _, err := io.CopyN(z, r, size); err != nil {

@@ -383,3 +383,34 @@ func FuzzDecodeIndex(f *testing.F) {
 		}
 	})
 }
+
+func FuzzFewPack(f *testing.F) {
+	some := newFewPack(sha1Algo())
+	for _, text := range []string{"", "a", strings.Repeat("long", 100)} {
+		if err := some.add(sha1Algo().sum(kindBlob, []byte(text)), kindBlob, []byte(text)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	_, pack, idx := some.finish()
+	f.Add(pack, idx)
+	f.Add(pack[:len(pack)-1], idx)
+	f.Add(pack, idx[:len(idx)-50])
+	f.Fuzz(func(t *testing.T, pack, idx []byte) {
+		p, err := readFewPack(sha1Algo(), pack, idx)
+		if err != nil {
+			return
+		}
+		n := len(p.objects)
+		oid := sha1Algo().sum(kindBlob, []byte("one more"))
+		if err := p.add(oid, kindBlob, []byte("one more")); err != nil {
+			t.Fatal(err)
+		}
+		_, pack, idx = p.finish()
+		if p, err = readFewPack(sha1Algo(), pack, idx); err != nil || len(p.objects) != n+1 {
+			t.Fatalf("with one more: %v", err)
+		}
+		if has, err := packNames(sha1Algo(), idx); err != nil || !has(oid) {
+			t.Errorf("it is not found: %v", err)
+		}
+	})
+}

@@ -36,15 +36,7 @@ func (o OID) Valid() bool {
 
 // appendRaw appends the binary form of a valid name.
 func (o OID) appendRaw(buf []byte) []byte {
-	nibble := func(c byte) byte {
-		if c <= '9' {
-			return c - '0'
-		}
-		return c - 'a' + 10
-	}
-	for i := 0; i+1 < len(o); i += 2 {
-		buf = append(buf, nibble(o[i])<<4|nibble(o[i+1]))
-	}
+	buf, _ = hex.AppendDecode(buf, []byte(o)) // a valid one is
 	return buf
 }
 

@@ -23,7 +23,7 @@ type pastCommit struct {
 	Tree    OID   `json:"tree"`
 	When    int64 `json:"when"`
 	Parents []OID `json:"parents,omitempty"`
-	// Loose: no pack of the agents' holds it.
+	// Loose: none of the agents' packs that git made holds it.
 	Loose bool `json:"loose,omitempty"`
 }
 

@@ -240,8 +240,9 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 	}
 }
 
-// The objects of a few new commits are copied one by one, until they are worth a
-// pack. A branch that was taken back beyond them, and comes again, has them all.
+// The objects of a few new commits are in one more pack, which grows until they are
+// worth one of git's. A branch that was taken back beyond them, and comes again, has
+// them all.
 func TestAgentHistoryOfFewNewCommits(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -265,6 +266,9 @@ func TestAgentHistoryOfFewNewCommits(t *testing.T) {
 			t.Errorf("log\n%s\nin a clone\n%s", got, want)
 		}
 		mustGit(t, w.Dir(), "fsck", "--strict")
+		for pack := range packFiles(t, w) {
+			mustGit(t, w.Dir(), "verify-pack", pack)
+		}
 	}
 	commit := func(name string, n int) {
 		for i := range n {
@@ -275,16 +279,28 @@ func TestAgentHistoryOfFewNewCommits(t *testing.T) {
 	}
 	check(1)
 	commit("few", 3)
-	check(1)
+	check(2)
+	files{"empty": "", "d1/large": strings.Repeat("a long line\n", 5000)}.write(t, dir)
+	mustGit(t, dir, "add", "-A")
+	mustGit(t, dir, "commit", "-q", "-m", "of other sizes")
+	check(2)
 	files{"d1/f1.go": "few\n"}.write(t, dir)
 	mustGit(t, dir, "commit", "-q", "-a", "-m", "one more")
 	aside := mustGit(t, dir, "rev-parse", "HEAD")
-	check(1)
+	check(2)
 	mustGit(t, dir, "reset", "-q", "--hard", "HEAD~2")
 	commit("many", maxLoose)
 	check(2)
 	mustGit(t, dir, "reset", "-q", "--hard", aside)
-	check(2)
+	check(3)
+	if err := os.WriteFile(filepath.Join(dir, "huge"), make([]byte, maxFewBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustGit(t, dir, "add", "-A")
+	mustGit(t, dir, "commit", "-q", "-m", "not to be held in memory")
+	check(3)
+	commit("more", 3)
+	check(4)
 }
 
 // More packs than are worth copying become one.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -14,10 +15,14 @@ import (
 	"github.com/org/ralph-action/internal/fstree"
 )
 
+// Everywhere has Purge look through the whole directory.
+func Everywhere() []string { return []string{""} }
+
 // Purge removes the untracked files and directories, ignored ones included,
-// whose path below the directory match picks. What is nested deeper than a tree
-// may be stays.
-func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) error {
+// whose path below the directory match picks. It looks among those that are
+// given, as Snapshot.Untracked is, and in the directories of them. What is nested
+// deeper than a tree may be stays.
+func (w *Worktree) Purge(ctx context.Context, among []string, match func(path string) bool) error {
 	x, err := w.load()
 	if err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -28,8 +33,23 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 	}
 	defer func() { _ = root.Close() }()
 	p := purger{index: x, match: match}
-	if err := p.dir(ctx, root, "", 0); err != nil {
-		return fmt.Errorf("purge: %w", err)
+	if slices.Contains(among, "") {
+		if err := p.dir(ctx, root, "", 0); err != nil {
+			return fmt.Errorf("purge: %w", err)
+		}
+		return nil
+	}
+	stack := &dirStack{root: root}
+	defer func() { stack.cut(0) }()
+	paths := make([]string, len(among))
+	for i, path := range among {
+		paths[i] = p.outermost(path)
+	}
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		if err := p.path(ctx, stack, path); err != nil {
+			return fmt.Errorf("purge: %w", err)
+		}
 	}
 	return nil
 }
@@ -56,7 +76,7 @@ func removeGit(ctx context.Context, dir *os.File, names []string) error {
 		return fstree.RemoveAt(ctx, dir, ".git")
 	}
 	sub, err := fstree.OpenDirAt(dir, names[0])
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
+	if isGone(err) {
 		return nil
 	}
 	if err != nil {
@@ -82,7 +102,7 @@ func (p *purger) dir(ctx context.Context, dir *os.File, prefix string, depth int
 			return err
 		}
 		for _, entry := range entries {
-			gone, err := p.entry(ctx, dir, prefix, entry, depth)
+			gone, err := p.entry(ctx, dir, prefix+entry.Name(), entry.IsDir(), depth)
 			if err != nil {
 				return err
 			}
@@ -102,12 +122,45 @@ func (p *purger) dir(ctx context.Context, dir *os.File, prefix string, depth int
 	}
 }
 
+// outermost is the directory that holds the path and is untracked itself, or the path.
+func (p *purger) outermost(path string) string {
+	for i := range len(path) {
+		if _, tracked := p.index.dirs[path[:i]]; path[i] == '/' && !tracked {
+			return path[:i]
+		}
+	}
+	return path
+}
+
+// path is entry for the path of something that may be gone by now.
+func (p *purger) path(ctx context.Context, stack *dirStack, path string) error {
+	parent, name := splitPath(path)
+	dir, err := stack.find(parent)
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := lstatAt(dir, name)
+	if isGone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = p.entry(ctx, dir, path, info.isDir(), strings.Count(path, "/"))
+	return err
+}
+
+// isGone says whether there is nothing at a path, or no directory on the way to it.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+}
+
 // entry removes what matches, and says whether it did; another directory it enters.
-func (p *purger) entry(
-	ctx context.Context, dir *os.File, prefix string, entry fs.DirEntry, depth int,
-) (removed bool, err error) {
-	name := entry.Name()
-	path := prefix + name
+func (p *purger) entry(ctx context.Context, dir *os.File, path string, isDir bool, depth int) (removed bool, err error) {
+	_, name := splitPath(path)
 	if path == ".git" {
 		return false, nil
 	}
@@ -116,7 +169,7 @@ func (p *purger) entry(
 	if !file && !parent && p.match(path) {
 		return true, fstree.RemoveAt(ctx, dir, name)
 	}
-	if !entry.IsDir() || depth == maxDepth {
+	if !isDir || depth == maxDepth {
 		return false, nil
 	}
 	return false, p.sub(ctx, dir, name, path, depth)

@@ -41,6 +41,10 @@ type Snapshot struct {
 	// Nested are the directories that have a .git of their own. It is not part of
 	// the tree; the rest of what they hold is.
 	Nested []string
+	// Untracked are the files that are no part of the tree, and the directories that were
+	// not entered: what is ignored, and all that was refused. The directory itself, "",
+	// is one that was not looked through to its end.
+	Untracked []string
 }
 
 // Snapshot stores the directory's files as a tree. Untracked files that
@@ -68,7 +72,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 		err = tooMuchError(fmt.Sprintf("more than %d MiB in all attempts of this run", w.MaxQuarantine>>20))
 	}
 	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {
-		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}}, nil
+		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}, Untracked: []string{""}}, nil
 	}
 	if err == nil {
 		err = s.takeAll(ctx, root)
@@ -83,7 +87,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested}, nil
+	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested, Untracked: s.untracked}, nil
 }
 
 // tooMuchError says why the walk gave up.
@@ -118,6 +122,7 @@ type snapper struct {
 	// refusedDirs are the directories of the tree that were not entered.
 	refusedDirs []string
 	nested      []string
+	untracked   []string
 	seen        int
 	// unread are the files to read once the walk has shown that they are not too
 	// many; newFiles and newBytes are what they would add.
@@ -140,6 +145,7 @@ type unreadFile struct {
 }
 
 func (s *snapper) refuse(path, reason string) {
+	s.untracked = append(s.untracked, path)
 	if _, isDir := s.old.dirs[path]; isDir {
 		s.refusedDirs = append(s.refusedDirs, path)
 	}
@@ -164,14 +170,14 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 		if s.seen += len(names); s.seen > s.w.MaxFiles {
 			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
 		}
-		for i, stat := range lstatAll(dir, names) {
-			if errors.Is(stat.err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
+		for i, stat := range fstree.LstatAll(dir, names) {
+			if errors.Is(stat.Err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
 				continue
 			}
-			if stat.err != nil {
-				return stat.err
+			if stat.Err != nil {
+				return stat.Err
 			}
-			if err := s.name(ctx, dir, prefix, names[i], stat.info, scope, depth); err != nil {
+			if err := s.name(ctx, dir, prefix, names[i], makeInfo(&stat.Stat_t), scope, depth); err != nil {
 				return err
 			}
 		}
@@ -234,6 +240,7 @@ func (s *snapper) name(
 	_, trackedDir := s.old.dirs[path]
 	if (info.isDir() && !trackedDir) || (!info.isDir() && !tracked) {
 		if scope.ignores(name, info.isDir()) {
+			s.untracked = append(s.untracked, path)
 			return nil
 		}
 		if scope.work.left < 0 {

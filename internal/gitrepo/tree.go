@@ -118,6 +118,37 @@ func (r *Repo) Files(ctx context.Context, tree OID) ([]string, error) {
 	return paths, nil
 }
 
+// Files is [Repo.Files] for who has a tree much like it in a directory: it starts with
+// what that holds.
+func (w *Worktree) Files(ctx context.Context, tree OID) ([]string, error) {
+	x, err := w.load()
+	if err != nil {
+		return nil, fmt.Errorf("list the files of a tree: %w", err)
+	}
+	if x.tree == "" {
+		return w.repo.Files(ctx, tree)
+	}
+	diff, err := w.repo.Diff(ctx, x.tree, tree)
+	if err != nil {
+		return nil, fmt.Errorf("list the files of a tree: %w", err)
+	}
+	paths := make([]string, 0, len(x.entries)+len(diff))
+	differ := make(map[string]bool, len(diff))
+	for _, c := range diff {
+		differ[c.Path] = true
+		if c.NewMode&modeKind == ModeFile&modeKind {
+			paths = append(paths, c.Path)
+		}
+	}
+	for _, e := range x.entries {
+		if e.mode&modeKind == ModeFile&modeKind && !differ[e.path] {
+			paths = append(paths, e.path)
+		}
+	}
+	slices.Sort(paths)
+	return paths, nil
+}
+
 // treeBuilder makes tree objects from sorted entries.
 type treeBuilder struct {
 	store *store

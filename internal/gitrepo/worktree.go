@@ -276,7 +276,7 @@ func (s *syncer) dir(
 	if err != nil {
 		return false, err
 	}
-	for i, stat := range lstatAll(dir, names) {
+	for i, stat := range fstree.LstatAll(dir, names) {
 		name := names[i]
 		path := prefix + name
 		if path == ".git" {
@@ -286,7 +286,7 @@ func (s *syncer) dir(
 			continue
 		}
 		at, isFile := s.target.byPath[path]
-		info, err := stat.info, stat.err
+		info, err := makeInfo(&stat.Stat_t), stat.Err
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -419,7 +419,19 @@ func TestSHA256Repository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	agentGit := func() {
+		t.Helper()
+		if err := w.InitAgentGit(ctx, historyOf(t, r, 50)); err != nil {
+			t.Fatal(err)
+		}
+		mustGit(t, w.Dir(), "fsck", "--strict")
+	}
+	agentGit()
 	exerciseRest(t, r, base, s.Tree, head)
+	agentGit() // with a pack of few objects
+	if got, want := mustGit(t, w.Dir(), "log", "-p"), mustGit(t, dir, "log", "-p"); got != want {
+		t.Errorf("log\n%s\nnot\n%s", got, want)
+	}
 	mustGit(t, dir, "fsck", "--strict")
 }
 
@@ -440,5 +452,38 @@ func exerciseRest(t *testing.T, r *Repo, base, tree, head OID) {
 	}
 	if got := mustGit(t, r.Top(), "status", "--porcelain"); got != "" {
 		t.Errorf("status %q", got)
+	}
+}
+
+// The files of any tree are the same, whether they are told by what a directory holds or
+// not.
+func TestFilesByTheDirectory(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{"a": "a", "d/x": "x", "d/y": "y", "gone": "g", "z": "z"})
+	mustGit(t, dir, "rm", "-q", "z")
+	if err := os.Symlink("a", filepath.Join(dir, "z")); err != nil {
+		t.Fatal(err)
+	}
+	mustGit(t, dir, "add", "-A")
+	mustGit(t, dir, "commit", "-q", "-m", "a link")
+	r := open(t, dir)
+	first := headTree(t, r)
+	w := export(t, r)
+	next, err := r.TreeWith(t.Context(), first, []TreeEdit{
+		{Path: "gone", Remove: true}, {Path: "d", Data: []byte("a file")}, {Path: "z", Mode: ModeFile, Data: []byte("one, too")},
+		{Path: "b/new", Data: []byte("n")}, {Path: "a", Mode: ModeSymlink, Data: []byte("z")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tree, want := range map[OID][]string{first: {"a", "d/x", "d/y", "gone"}, next: {"b/new", "d", "z"}} {
+		for _, list := range []func(context.Context, OID) ([]string, error){r.Files, w.Files} {
+			if got, err := list(t.Context(), tree); err != nil || !slices.Equal(got, want) {
+				t.Errorf("listed %q, %v; want %q", got, err, want)
+			}
+		}
+	}
+	if _, err := w.Files(t.Context(), r.algo.zero()); err == nil {
+		t.Error("a tree that is not there has files")
 	}
 }

@@ -158,6 +158,11 @@ type Host struct {
 	mu   sync.Mutex
 	repo *gitrepo.Repo
 	tree *gitrepo.Worktree
+	// settled is the last snapshot of the work tree, where nothing but we could have
+	// written to that since, and we have not; else nil.
+	settled *gitrepo.Snapshot
+	// steered is how the last agent's tree was made to be steered by the default branch.
+	steered steered
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
 	// session is the agent that goes on from call to call, nil for none.
@@ -239,7 +244,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	h.mu.Lock()
-	h.repo, h.tree = at.Repo, nil // laid out by worktree
+	h.repo, h.tree, h.settled = at.Repo, nil, nil // laid out by worktree
 	h.mu.Unlock()
 	templates, err := templates(ctx, at)
 	if err != nil {
@@ -477,6 +482,7 @@ func (h *Host) Reset(ctx context.Context, tree string) error {
 	if err != nil {
 		return err
 	}
+	h.settle(nil)
 	if err := wt.Reset(ctx, gitrepo.OID(tree), false); err != nil {
 		return err
 	}
@@ -565,6 +571,7 @@ func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) 
 		return err
 	}
 	defer func() { _ = root.Close() }()
+	h.settle(nil)
 	return progress.Restore(root, path, d)
 }
 
@@ -583,7 +590,13 @@ func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return repo.Files(ctx, gitrepo.OID(tree))
+	h.mu.Lock()
+	wt := h.tree
+	h.mu.Unlock()
+	if wt == nil {
+		return repo.Files(ctx, gitrepo.OID(tree))
+	}
+	return wt.Files(ctx, gitrepo.OID(tree))
 }
 
 // Snapshot implements loop.WorkTree.
@@ -596,6 +609,7 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, 
 	if err != nil {
 		return "", nil, nil, err
 	}
+	h.settle(&snap)
 	tree, err := h.mapBack(ctx, repo, snap.Tree)
 	if err != nil {
 		return "", nil, nil, fmt.Errorf("tell the agent's changes: %w", err)
@@ -605,6 +619,29 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, 
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
 	return string(tree), refused, snap.Nested, nil
+}
+
+// settle remembers a snapshot of the work tree until somebody writes to that. An agent
+// that goes on from call to call is never known to be still.
+func (h *Host) settle(snap *gitrepo.Snapshot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.settled = snap
+	if h.session != nil {
+		h.settled = nil
+	}
+}
+
+// look is a snapshot of the work tree, a new one where somebody may have written to that
+// since the last.
+func (h *Host) look(ctx context.Context, wt *gitrepo.Worktree) (gitrepo.Snapshot, error) {
+	h.mu.Lock()
+	settled := h.settled
+	h.mu.Unlock()
+	if settled != nil {
+		return *settled, nil
+	}
+	return wt.Snapshot(ctx)
 }
 
 // Changes implements loop.Trees.

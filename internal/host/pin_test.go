@@ -51,16 +51,22 @@ func (b branched) commit(t *testing.T, files map[string]string, remove ...string
 }
 
 // agents starts agents on one work tree, each as another process of the host
-// would.
+// would, or all as this one does.
 type agents struct {
 	t     *testing.T
 	cfg   host.Config
+	this  *host.Host
 	state loop.State
 	next  int
 	told  []string
 }
 
-func (a *agents) host() *host.Host { return host.New(a.cfg) }
+func (a *agents) host() *host.Host {
+	if a.this != nil {
+		return a.this
+	}
+	return host.New(a.cfg)
+}
 
 func (a *agents) tree() string { return filepath.Join(a.cfg.Dir, "work", "tree") }
 
@@ -110,6 +116,16 @@ func (a *agents) changes() []string {
 // its own.
 func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	t.Parallel()
+	for name, same := range map[string]bool{"by one process": true, "by many": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testSteering(t, same)
+		})
+	}
+}
+
+func testSteering(t *testing.T, same bool) {
+	t.Helper()
 	src := branched{source: newSource(t, map[string]string{
 		"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "one\n",
 	})}
@@ -122,6 +138,9 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: talker{result: agent.Result{}},
 		Limits: func(asked run.Limits) run.Limits { return asked },
 		Emit:   func(ev run.Event) { a.told = append(a.told, ev.Text) },
+	}
+	if same {
+		a.this = host.New(a.cfg)
 	}
 	opened, err := a.host().Open(t.Context(), loop.State{})
 	if err != nil {
@@ -172,6 +191,26 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	}
 	if got := a.changes(); got != nil {
 		t.Errorf("changes after a reset: %v", got)
+	}
+
+	// Another version of what steers may have landed meanwhile, or none.
+	given["main.go"] = "two\n"
+	delete(given, "deps/lib/lib.go")
+	for _, landed := range []map[string]string{{}, {"CLAUDE.md": "worst\n", "AGENTS.md": "new\n"}} {
+		put(t, a.tree(), landed)
+		snap, _, _, err := a.host().Snapshot(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.state.HeadTree = snap
+		for range 2 {
+			if diff := cmp.Diff(given, a.start()); diff != "" {
+				t.Errorf("after %v: %s", landed, diff)
+			}
+		}
+		if err := a.host().Reset(t.Context(), a.state.HeadTree); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

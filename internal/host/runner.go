@@ -59,6 +59,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err := once(dir, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
+	h.settle(nil)
 	if h.cfg.Gateway != nil {
 		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
 			return "", err
@@ -200,14 +201,17 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 		return "", fmt.Errorf("prepare the work tree: %w", err)
 	}
 	spec.Workspace = ws
-	defer h.cool()
 	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
+	h.cool()
 	if errors.Is(err, sandbox.ErrNoImage) && spec.Image == h.cfg.Image && h.cfg.OnOwnerDeath != sandbox.KillWithOwner {
 		// Nobody in the repository has chosen it, so that only the server's operator can help.
 		return "", &loop.Delay{Why: "the image of this server is not there", For: imagePause, Err: err}
 	}
 	if err != nil {
 		return "", err
+	}
+	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
+		h.warm() // this process goes on to the next start when this one has ended
 	}
 	return process{Handle: handle}.encode()
 }
@@ -301,9 +305,6 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		if err := h.emptied(ctx, handle.start()); err != nil {
 			return loop.AgentStatus{}, err
 		}
-	}
-	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
-		h.warm() // this process goes on to the next start
 	}
 	h.unwatch(lh)
 	var did supervise.Activity

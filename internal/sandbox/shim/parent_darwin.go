@@ -22,8 +22,10 @@ func withUser(*syscall.SysProcAttr, int) {}
 
 func become(int) error { return nil }
 
-// descendants: nothing is wrapped here.
+// descendants and firstChild: nothing is wrapped here.
 func descendants(int) []int { return nil }
+
+func firstChild(int) int { return 0 }
 
 // StartOf tells nothing here: there is no wrapper to ask of.
 func StartOf(int) string { return "" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -197,6 +198,22 @@ func descendants(of int) []int {
 		queue = append(queue, children[queue[0]]...)
 	}
 	return all
+}
+
+// firstChild is a child of a process of one thread, 0 where it has none. Kernels without
+// such a list are asked for all processes there are.
+func firstChild(of int) int {
+	pid := strconv.Itoa(of)
+	list, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children") // #nosec G304 -- a number
+	if err != nil {
+		return slices.Concat(descendants(of), []int{0})[0]
+	}
+	first, _, _ := bytes.Cut(list, []byte{' '})
+	child, err := strconv.Atoi(string(first))
+	if err != nil {
+		return 0
+	}
+	return child
 }
 
 // StartOf tells when a process began, in clock ticks since the machine did, ""

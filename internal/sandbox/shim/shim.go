@@ -250,8 +250,11 @@ func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*chi
 func (s *session) started(wrapper int) {
 	s.active.Store(int64(time.Since(s.begin)))
 	e := Event{Event: EventStarted, Time: time.Now()}
-	if inside := descendants(wrapper); wrapper != 0 && len(inside) > 0 {
-		e.Inner, e.InnerStart = inside[0], StartOf(inside[0])
+	if wrapper != 0 {
+		e.Inner = firstChild(wrapper)
+	}
+	if e.Inner != 0 {
+		e.InnerStart = StartOf(e.Inner)
 	}
 	_ = s.record.add(e)
 }
@@ -427,18 +430,41 @@ func (c *child) finishOutput() {
 
 // reap waits for every child, also the orphans that became ours. A process
 // hands its children over before it can be waited for, so that "no child" is
-// final once the command itself has been seen.
+// final once the command itself has been seen. Most often that is known at once,
+// and then before the command's status is: nobody has to look for more.
 func (c *child) reap() {
-	defer close(c.gone)
+	status, ok := c.await()
+	if !ok {
+		close(c.gone)
+		return
+	}
+	pid := 1
+	var err error
+	for pid > 0 {
+		pid, err = syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+	}
+	if errors.Is(err, syscall.ECHILD) {
+		close(c.gone)
+		c.ended <- status
+		return
+	}
+	c.ended <- status
+	for err == nil || errors.Is(err, syscall.EINTR) {
+		_, err = syscall.Wait4(-1, nil, 0, nil)
+	}
+	close(c.gone)
+}
+
+// await gives the command's status, and reaps whoever ends before.
+func (c *child) await() (status syscall.WaitStatus, ok bool) {
 	for {
-		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil:
-			return
+			return status, false
 		case pid == c.pid:
-			c.ended <- status
+			return status, true
 		}
 	}
 }
