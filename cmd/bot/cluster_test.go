@@ -66,9 +66,10 @@ func clusterWithCompose(t *testing.T, version string) {
 	n := newComposed(t, version, version+"-two", writer(thinking, answer))
 	t.Cleanup(goOn)
 	n.data = []string{"data-1", "data-2"}
+	down, up, _ := strings.Cut(steps[stepCluster], "\n")
+	n.do(down)
 	n.override("bot-1", "bot-2")
-	n.env = append(n.env, "COMPOSE_FILE=compose.cluster.yaml:compose.override.yaml")
-	n.do(steps[stepCluster])
+	n.do(strings.Replace(up, "COMPOSE_FILE=compose.cluster.yaml", "COMPOSE_FILE=compose.cluster.yaml:compose.override.yaml", 1))
 	n.install()
 	nodes := func(of string) (working []serverNode) {
 		t.Helper()

@@ -389,19 +389,19 @@ END`, modelHost, worldPort))
 // override has services believe the world's certificate, and find it.
 func (n *newcomer) override(services ...string) {
 	n.t.Helper()
-	text := "services:"
+	text := []string{"services:"}
 	for _, service := range services {
-		text += "\n  " + service + `:
-    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
-    extra_hosts: ["` + gitHubHost + `:host-gateway", "` + modelHost + `:host-gateway"]`
+		text = append(text, "  "+service+":",
+			`    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]`,
+			`    extra_hosts: ["`+gitHubHost+`:host-gateway", "`+modelHost+`:host-gateway"]`)
 	}
-	n.write("compose.override.yaml", text+"\n")
+	n.write("compose.override.yaml", strings.Join(text, "\n")+"\n")
 }
 
 // write writes a file that the bot, which is another user, may read.
 func (n *newcomer) write(name, text string) {
 	n.t.Helper()
-	if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // G306: see above
+	if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
 }
