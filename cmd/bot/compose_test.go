@@ -242,7 +242,7 @@ func (n *newcomer) leave() {
 			n.t.Error(err)
 		}
 	}
-	n.do("docker compose down --volumes --remove-orphans; sudo rm -rf config")
+	n.do("docker compose down --volumes --remove-orphans; docker compose --file compose.yaml down --volumes; sudo rm -rf config")
 	mine := "label=com.docker.compose.project=" + n.name
 	for _, args := range [][]string{
 		{"ps", "--all", "--quiet"}, {"volume", "ls", "--quiet"}, {"network", "ls", "--quiet"},
