@@ -69,7 +69,7 @@ func clusterWithCompose(t *testing.T, version string) {
 	down, up, _ := strings.Cut(steps[stepCluster], "\n")
 	n.do(down)
 	n.override("bot-1", "bot-2")
-	n.do(strings.Replace(up, "COMPOSE_FILE=compose.cluster.yaml", "COMPOSE_FILE=compose.cluster.yaml:compose.override.yaml", 1))
+	n.do(strings.Replace(up, "=compose.cluster.yaml", "=compose.cluster.yaml:compose.override.yaml", 1))
 	n.install()
 	nodes := func(of string) (working []serverNode) {
 		t.Helper()

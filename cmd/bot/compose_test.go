@@ -242,7 +242,8 @@ func (n *newcomer) leave() {
 			n.t.Error(err)
 		}
 	}
-	n.do("docker compose down --volumes --remove-orphans; docker compose --file compose.yaml down --volumes; sudo rm -rf config")
+	n.do("docker compose down --volumes --remove-orphans")
+	n.do("docker compose --file compose.yaml down --volumes; sudo rm -rf config")
 	mine := "label=com.docker.compose.project=" + n.name
 	for _, args := range [][]string{
 		{"ps", "--all", "--quiet"}, {"volume", "ls", "--quiet"}, {"network", "ls", "--quiet"},
@@ -462,8 +463,8 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 	t.Cleanup(goOn)
 	n.do(n.newcomer.steps[stepUp])
 	n.install()
-	if out := n.do(n.newcomer.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 ||
-		!strings.Contains(out, `has no label "ralph"`) {
+	if out := n.do(n.newcomer.steps[stepDoctor]); !strings.Contains(out, "No problems found.") ||
+		strings.Count(out, "– ") != 1 || !strings.Contains(out, `has no label "ralph"`) {
 		t.Errorf("doctor:\n%s", out)
 	}
 
