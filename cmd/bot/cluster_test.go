@@ -23,14 +23,12 @@ USER haproxy
 RUN apt-get update && apt-get install --yes --no-install-recommends postgresql
 ENV PATH=/usr/lib/postgresql/15/bin:/usr/bin:/bin PGDATA=/var/lib/postgresql/data
 RUN mkdir -p $PGDATA /var/run/postgresql && chown postgres:postgres $PGDATA && chmod 3777 /var/run/postgresql
-ENTRYPOINT ["/bin/sh", "-euc", "\
-if ! [ -s $PGDATA/PG_VERSION ]; then \
-	echo \"$POSTGRES_PASSWORD\" >/tmp/password; \
-	initdb --username=$POSTGRES_USER --pwfile=/tmp/password --auth-local=trust --auth-host=scram-sha-256; \
-	echo \"CREATE DATABASE $POSTGRES_USER;\" | postgres --single -D $PGDATA postgres; \
-	echo host all all all scram-sha-256 >>$PGDATA/pg_hba.conf; \
-fi; \
-exec postgres -c listen_addresses=*"]
+RUN printf '%s\n' '[ -s $PGDATA/PG_VERSION ] || {' 'echo "$POSTGRES_PASSWORD" >/tmp/password' \
+	'initdb --username=$POSTGRES_USER --pwfile=/tmp/password --auth-local=trust --auth-host=scram-sha-256' \
+	'echo "CREATE DATABASE $POSTGRES_USER;" | postgres --single -D $PGDATA postgres' \
+	'echo host all all all scram-sha-256 >>$PGDATA/pg_hba.conf; }' \
+	'exec postgres -c listen_addresses=*' >/entrypoint
+ENTRYPOINT ["sh", "-eu", "/entrypoint"]
 `,
 }
 
@@ -68,9 +66,10 @@ func clusterWithCompose(t *testing.T, version string) {
 	n := newComposed(t, version, version+"-two", writer(thinking, answer))
 	t.Cleanup(goOn)
 	n.data = []string{"data-1", "data-2"}
+	down, up, _ := strings.Cut(steps[stepCluster], "\n")
+	n.do(down)
 	n.override("bot-1", "bot-2")
-	n.env = append(n.env, "COMPOSE_FILE=compose.cluster.yaml:compose.override.yaml")
-	n.do(steps[stepCluster])
+	n.do(strings.Replace(up, "=compose.cluster.yaml", "=compose.cluster.yaml:compose.override.yaml", 1))
 	n.install()
 	nodes := func(of string) (working []serverNode) {
 		t.Helper()

@@ -242,7 +242,8 @@ func (n *newcomer) leave() {
 			n.t.Error(err)
 		}
 	}
-	n.do("docker compose down --volumes --remove-orphans; sudo rm -rf config")
+	n.do("docker compose down --volumes --remove-orphans")
+	n.do("docker compose --file compose.yaml down --volumes; sudo rm -rf config")
 	mine := "label=com.docker.compose.project=" + n.name
 	for _, args := range [][]string{
 		{"ps", "--all", "--quiet"}, {"volume", "ls", "--quiet"}, {"network", "ls", "--quiet"},
@@ -389,19 +390,19 @@ END`, modelHost, worldPort))
 // override has services believe the world's certificate, and find it.
 func (n *newcomer) override(services ...string) {
 	n.t.Helper()
-	text := "services:"
+	text := []string{"services:"}
 	for _, service := range services {
-		text += "\n  " + service + `:
-    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]
-    extra_hosts: ["` + gitHubHost + `:host-gateway", "` + modelHost + `:host-gateway"]`
+		text = append(text, "  "+service+":",
+			`    volumes: ["./ca-certificates.crt:/etc/ssl/certs/ca-certificates.crt:ro"]`,
+			`    extra_hosts: ["`+gitHubHost+`:host-gateway", "`+modelHost+`:host-gateway"]`)
 	}
-	n.write("compose.override.yaml", text+"\n")
+	n.write("compose.override.yaml", strings.Join(text, "\n")+"\n")
 }
 
 // write writes a file that the bot, which is another user, may read.
 func (n *newcomer) write(name, text string) {
 	n.t.Helper()
-	if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil { //nolint:gosec // G306: see above
+	if err := os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -462,8 +463,8 @@ func setUpWithCompose(t *testing.T, version, agents string) {
 	t.Cleanup(goOn)
 	n.do(n.newcomer.steps[stepUp])
 	n.install()
-	if out := n.do(n.newcomer.steps[stepDoctor]); !strings.Contains(out, "No problems found.") || strings.Count(out, "– ") != 1 ||
-		!strings.Contains(out, `has no label "ralph"`) {
+	if out := n.do(n.newcomer.steps[stepDoctor]); !strings.Contains(out, "No problems found.") ||
+		strings.Count(out, "– ") != 1 || !strings.Contains(out, `has no label "ralph"`) {
 		t.Errorf("doctor:\n%s", out)
 	}
 

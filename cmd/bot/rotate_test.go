@@ -92,7 +92,7 @@ func (m *mounted) replace(values map[string]string) {
 // of all secrets is in the log.
 func TestSecretsAreReplacedWhileARunGoesOn(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) { c.Model.APIKey = "key-of-the-model-3141592653" }})
+	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) { c.Model.APIKey = tellsKey }})
 	files := st.mount(t)
 	old := serverSecrets(st.config)
 	const secret, model = "new-webhook-secret-2718281828", "new-key-of-the-model-1618033988"
@@ -136,7 +136,8 @@ func TestSecretsAreReplacedWhileARunGoesOn(t *testing.T) {
 	}
 	s.log.Info().Strs("planted", append(old, secret, model, key)).Msg("a line that was never meant to be")
 	s.stop()
-	if found := redact.NewKnown(append(old, secret, model, key)...).FindKnown(t.Context(), []byte(log.text())); len(found) > 0 {
+	known := redact.NewKnown(append(old, secret, model, key)...)
+	if found := known.FindKnown(t.Context(), []byte(log.text())); len(found) > 0 {
 		t.Errorf("%d secrets are in the log, the first in line %d", len(found), found[0].Line)
 	}
 	if n := strings.Count(log.text(), "read secrets again"); n != 1 || !strings.Contains(log.text(), config.EnvPrivateKey) {

@@ -512,11 +512,13 @@ sandbox:
 allow_local_sandbox: %v
 welcome: false
 `, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
-	if len(st.dataDirs) > 0 {
+	name := "ralph.yaml"
+	if len(st.dataDirs) > 0 { // each node has its own
+		name = filepath.Base(c.DataDir) + ".yaml"
 		text = strings.Replace(text, "limits:\n", fmt.Sprintf("limits:\n  agents: %d\n  agents_per_repository: %d\n",
 			c.Concurrency.Agents, c.Concurrency.Repository), 1)
 	}
-	file := filepath.Join(st.dir, filepath.Base(c.DataDir)+".yaml") // each node has its own
+	file := filepath.Join(st.dir, name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)
 	}
