@@ -40,12 +40,6 @@ func exec(t *testing.T, st *store.Store, statement string) {
 	}
 }
 
-// nameOf is a name by which the database of st can be opened again.
-func nameOf(t *testing.T, st *store.Store) string {
-	t.Helper()
-	return st.Connections().Config().ConnString()
-}
-
 // node is a server that works on a database with others.
 type node struct {
 	*queue.Queue
