@@ -212,7 +212,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	}
 	end := h.EndSession // its directory is another one from here on
 	if s.Outdated {
-		end = h.endAll
+		end = h.EndAll
 	}
 	if err := end(ctx); err != nil {
 		return loop.Opened{}, err
@@ -837,17 +837,8 @@ func (h *Host) Close() {
 	}
 }
 
-// Evict ends what the run has at work on this machine and removes what it left on disk: it goes on
-// on another one.
-func (h *Host) Evict(ctx context.Context) error {
-	if err := h.endAll(ctx); err != nil {
-		return err // its directory says what is at work
-	}
-	return h.Delete(ctx)
-}
-
-// endAll ends what the run has at work on this machine, whether its state knows of it or not.
-func (h *Host) endAll(ctx context.Context) error {
+// EndAll ends what the run has at work on this machine, whether its state knows of it or not.
+func (h *Host) EndAll(ctx context.Context) error {
 	entries, err := os.ReadDir(h.starts())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)

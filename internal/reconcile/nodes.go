@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -56,21 +58,21 @@ func (r *Reconciler) Return(ctx context.Context) error {
 // evict ends what a run has at work on this node, and removes what it left.
 func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 	ctx = context.WithoutCancel(ctx)
-	row, err := r.cfg.Store.Run(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
-		row, err = store.Run{ID: id}, nil
-	}
-	if err != nil {
-		return err
-	}
 	r.mu.Lock()
 	d, ok := r.drivers[id]
 	delete(r.drivers, id)
 	r.mu.Unlock()
+	dir := filepath.Join(r.cfg.DataDir, "runs", string(id))
 	if !ok {
-		d = r.newDriver(row)
+		// What is at work is known by that directory.
+		d = &driver{host: host.New(host.Config{
+			Dir: dir, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Transcripts: r.cfg.Transcripts, Mask: r.cfg.Mask,
+		})}
 	}
-	err = errors.Join(d.close(ctx), d.host.Evict(ctx), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
+	err := errors.Join(d.close(ctx), d.host.EndAll(ctx))
+	if err == nil {
+		err = errors.Join(gitrepo.RemoveAll(dir), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
+	}
 	if err != nil {
 		return fmt.Errorf("remove what run %s left: %w", id, err)
 	}
