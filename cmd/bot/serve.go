@@ -313,7 +313,11 @@ func newParts(
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
 	}
-	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
+	to, err := elsewhere(cfg, p.store, obs.now)
+	if err != nil {
+		return nil, err
+	}
+	p.reconcile.Transcripts = transcript.OpenSpool(transcriptsDir(cfg.DataDir), mask, to)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
 	return p, nil
 }

@@ -306,7 +306,8 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
-	return errors.Join(errs...)
+	// This machine may go with the process.
+	return errors.Join(append(errs, r.carryAll(ctx))...)
 }
 
 func (d *driver) close(ctx context.Context) error {
@@ -342,7 +343,11 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 	}
 	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
-	return r.tick(ctx, row, lease, d, openErr)
+	wait, err := r.tick(ctx, row, lease, d, openErr)
+	if cerr := r.carry(ctx, id, false); cerr != nil && ctx.Err() == nil {
+		zerolog.Ctx(ctx).Warn().Err(cerr).Msg("transcripts stay on this machine for now; it is tried again")
+	}
+	return wait, err
 }
 
 // claim takes a run to work on it, until giveBack; store.ErrLeaseTaken says that
@@ -910,7 +915,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
-	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
+	err = errors.Join(err, r.carry(context.WithoutCancel(ctx), id, true), r.prune(context.WithoutCancel(ctx)))
 	if err != nil {
 		// The run itself has ended and is saved; ticking it again fixes nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
@@ -929,7 +934,7 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		return nil
 	}
 	return func() (string, error) {
-		tail, err := r.cfg.Transcripts.Tail(id, func(name string, emit func(agent.Activity)) agent.Parser {
+		tail, err := r.cfg.Transcripts.Tail(r.life, id, func(name string, emit func(agent.Activity)) agent.Parser {
 			if name != r.cfg.AgentName {
 				return nil
 			}
@@ -955,7 +960,7 @@ func (r *Reconciler) prune(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
 	}
-	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), active)
+	return r.cfg.Transcripts.Prune(ctx, r.cfg.TranscriptLimits, r.cfg.Now(), active)
 }
 
 // isActive tells the runs that have not ended by now.
@@ -994,7 +999,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, r.prune(ctx))...)
+	return errors.Join(append(errs, r.carryAll(ctx), r.prune(ctx))...)
 }
 
 // leftovers are the directories of runs that have ended, that another node has, or that the store

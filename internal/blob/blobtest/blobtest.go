@@ -94,7 +94,7 @@ func random(seed uint64, n int) []byte {
 
 func sizes(t *testing.T, s blob.Store) {
 	for i, n := range []int{0, 1, blob.ChunkSize - 1, blob.ChunkSize, blob.ChunkSize + 1, 3*blob.ChunkSize + 7} {
-		name, want := fmt.Sprintf("a/%d", n), random(uint64(i), n) //nolint:gosec // G115: a small index
+		name, want := fmt.Sprintf("a/%d", n), random(uint64(i), n)
 		put(t, s, name, want)
 		if got := read(t, s, name); !bytes.Equal(got, want) {
 			t.Errorf("%d bytes came back as %d others", n, len(got))
@@ -145,6 +145,7 @@ func (b broken) Read([]byte) (int, error) { return 0, b.err }
 // cancelled: nor is what was given up in the middle.
 func cancelled(t *testing.T, s blob.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	err := s.Put(ctx, "a", io.MultiReader(bytes.NewReader(random(1, 2*blob.ChunkSize)), ender(cancel),
 		bytes.NewReader(random(2, 2*blob.ChunkSize))))
 	if !errors.Is(err, context.Canceled) {
@@ -278,7 +279,7 @@ func severalWriters(t *testing.T, s blob.Store) {
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			if err := s.Put(t.Context(), "a", bytes.NewReader(random(uint64(i), 2*blob.ChunkSize+i))); err != nil { //nolint:gosec // G115
+			if err := s.Put(t.Context(), "a", bytes.NewReader(random(uint64(i), 2*blob.ChunkSize+i))); err != nil {
 				t.Error(err)
 			}
 		})
@@ -286,7 +287,7 @@ func severalWriters(t *testing.T, s blob.Store) {
 	all.Wait()
 	got := read(t, s, "a")
 	for i := range n {
-		if bytes.Equal(got, random(uint64(i), 2*blob.ChunkSize+i)) { //nolint:gosec // G115: a small index
+		if bytes.Equal(got, random(uint64(i), 2*blob.ChunkSize+i)) {
 			return
 		}
 	}
