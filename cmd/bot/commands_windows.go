@@ -60,7 +60,7 @@ func beShim([]string) int {
 
 // readElsewhere opens what a server's transcripts are in that are not in its data_dir.
 func readElsewhere(_ context.Context, cfg config.Server) (to transcript.Elsewhere, end func() error, err error) {
-	if cfg.DatabaseURL != "" {
+	if cfg.DatabaseURL != "" || cfg.Files.S3.Bucket != "" {
 		err = &run.UserError{
 			Message: "this server's transcripts cannot be read on Windows", Hint: "run this in WSL 2, or on the server",
 		}

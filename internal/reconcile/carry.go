@@ -7,8 +7,9 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// How long transcripts may take to get to where they outlive this machine. A run waits for
-// its own; what does not get there in time is tried again with the next call, and each hour.
+// How long transcripts may take to get to where they outlive this machine, and from there. A
+// run waits for its own; what does not get there in time is tried again with the next call,
+// and each hour.
 const (
 	carryFor    = 30 * time.Second
 	carryAllFor = time.Minute

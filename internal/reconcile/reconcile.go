@@ -740,13 +740,13 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	d, ok := r.drivers[row.ID]
 	switch {
 	case !ok:
-		d = r.newDriver(row)
+		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
 	case d.generation != row.Generation-1, d.repo != "" && d.repo != row.RepoOwner+"/"+row.RepoName:
 		// Another process has moved the run on: what is remembered of its tree
 		// and agents no longer holds.
 		d.host.Close()
 		old := d
-		d = r.newDriver(row)
+		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
 		d.gateway, d.pauses = old.gateway, old.pauses
 	}
 	d.generation = row.Generation
@@ -934,7 +934,9 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		return nil
 	}
 	return func() (string, error) {
-		tail, err := r.cfg.Transcripts.Tail(r.life, id, func(name string, emit func(agent.Activity)) agent.Parser {
+		ctx, cancel := context.WithTimeout(r.life, carryFor)
+		defer cancel()
+		tail, err := r.cfg.Transcripts.Tail(ctx, id, func(name string, emit func(agent.Activity)) agent.Parser {
 			if name != r.cfg.AgentName {
 				return nil
 			}
@@ -956,6 +958,8 @@ func (r *Reconciler) prune(ctx context.Context) error {
 	if r.cfg.Transcripts == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, carryAllFor)
+	defer cancel()
 	active, err := r.isActive(ctx)
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
