@@ -159,7 +159,7 @@ func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Di
 		if state, err = unpacked(state); err == nil {
 			cost, iterations, _ = digest(state)
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM blobs WHERE name >= ? AND name < ?`, blobs.OfRun(run.ID(id)),
+		if _, err := tx.ExecContext(ctx, `DELETE FROM blobs WHERE ready = 1 AND name >= ? AND name < ?`, blobs.OfRun(run.ID(id)),
 			blobs.End(blobs.OfRun(run.ID(id)))); err != nil {
 			return 0, fmt.Errorf("run %s: %w", id, err)
 		}
