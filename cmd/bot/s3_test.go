@@ -92,6 +92,39 @@ func TestTranscriptsInS3(t *testing.T) {
 	}
 }
 
+// TestBucketIsAway: runs do not need the bucket, and what they said gets there when the server
+// starts after it has come back.
+func TestBucketIsAway(t *testing.T) {
+	t.Parallel()
+	files, raw := inS3(t)
+	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) {
+		c.Files = files
+		c.Files.S3.Endpoint = "http://127.0.0.1:1"
+	}})
+	s := st.serve()
+	issue := st.label("Say hello to everybody", threeTasks)
+	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	st.processed(s)
+	s.stop()
+	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
+	if ids, err := kept.Runs(t.Context()); err != nil || len(ids) != 1 {
+		t.Errorf("on the disk: %v, %v", ids, err)
+	}
+	st.config.Files.S3.Endpoint = files.S3.Endpoint
+	s = st.serve()
+	st.processed(s)
+	s.stop()
+	if ids, err := kept.Runs(t.Context()); err != nil || len(ids) != 0 {
+		t.Errorf("still on the disk: %v, %v", ids, err)
+	}
+	if all, err := raw.List(t.Context(), ""); err != nil || len(all) < 4 { // three calls, and the verdicts
+		t.Errorf("%v, %v", all, err)
+	}
+	st.checkWorld()
+}
+
 // TestDoctorTriesTheBucket: what is wrong with it is said before a run finds it.
 func TestDoctorTriesTheBucket(t *testing.T) {
 	t.Parallel()

@@ -623,7 +623,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	catchingUp()
 	repeating()
 	looking()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	grace, cancel := context.WithTimeout(a.log.WithContext(context.WithoutCancel(ctx)), 20*time.Second)
 	defer cancel()
 	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)

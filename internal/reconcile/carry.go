@@ -15,14 +15,22 @@ const (
 	carryAllFor = time.Minute
 )
 
+// carryAgain is how long runs leave alone what did not take their transcripts.
+const carryAgain = time.Minute
+
 // carry carries what is kept of a run, once a call has ended.
 func (r *Reconciler) carry(ctx context.Context, id run.ID, ended bool) error {
-	if r.cfg.Transcripts == nil {
+	now := r.cfg.Now().UnixMicro()
+	if since := r.away.Load(); r.cfg.Transcripts == nil || since > 0 && now-since < carryAgain.Microseconds() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, carryFor)
 	defer cancel()
-	return r.cfg.Transcripts.Carry(ctx, id, ended)
+	err := r.cfg.Transcripts.Carry(ctx, id, ended)
+	if r.away.Store(0); err != nil {
+		r.away.Store(now)
+	}
+	return err
 }
 
 // carryAll carries what is left of all runs.

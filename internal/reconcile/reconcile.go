@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -227,6 +228,8 @@ type Reconciler struct {
 	// waiters counts goroutines that watch processes.
 	waiters sync.WaitGroup
 	stop    context.CancelFunc
+	// away is since when what keeps transcripts has not answered, in microseconds.
+	away    atomic.Int64
 	life    context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
 }
 
@@ -298,6 +301,9 @@ func (r *Reconciler) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("wait for watchers and fetches: %w", context.Cause(ctx)))
 	}
+	if err := r.carryAll(ctx); err != nil { // this machine may go with the process
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("transcripts stay on this machine until a server starts here")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, d := range r.drivers {
@@ -306,8 +312,7 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
-	// This machine may go with the process.
-	return errors.Join(append(errs, r.carryAll(ctx))...)
+	return errors.Join(errs...)
 }
 
 func (d *driver) close(ctx context.Context) error {
@@ -942,14 +947,14 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 			}
 			return r.cfg.Backend.NewParser(emit)
 		}, lastLines)
-		if errors.Is(err, fs.ErrNotExist) || tail == "" {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && tail == "" {
 			return "", nil
 		}
-		if err != nil {
-			return "", err
+		all := "run this on the server: `ralph-bot transcript " + string(id) + "`."
+		if err != nil { // what keeps them is away; the run does not wait for it
+			return "The agents' output cannot be read at the moment. For all of it, " + all, nil //nolint:nilerr // it is told
 		}
-		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
-			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+		return "The end of the last agent's output. For all of it, " + all + "\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }
 
