@@ -152,3 +152,57 @@ func TestDoctorTriesTheBucket(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesTakeOtherKeys: a key that is put first encrypts from then on, what the one before has
+// encrypted stays readable, and what is no key changes nothing.
+func TestFilesTakeOtherKeys(t *testing.T) {
+	t.Parallel()
+	files, raw := inS3(t)
+	cfg := config.DefaultServer()
+	cfg.Files = files
+	live := &liveFiles{now: time.Now}
+	if err := live.use(cfg); err != nil {
+		t.Fatal(err)
+	}
+	to := live.elsewhere().Files
+	put := func(name string) {
+		t.Helper()
+		if err := to.Put(t.Context(), name, strings.NewReader(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(from blob.Store, name string) error {
+		t.Helper()
+		r, err := from.Open(t.Context(), name)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.Close() }()
+		if b, err := io.ReadAll(r); err != nil || string(b) != name {
+			t.Errorf("%s is %q, %v", name, b, err)
+		}
+		return nil
+	}
+	put("first")
+	other := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("o"), 32))
+	next := cfg.WithSecret(config.EnvFilesKey, other+"\n"+files.Keys[0].Reveal())
+	if err := live.use(next); err != nil {
+		t.Fatal(err)
+	}
+	put("second")
+	if err := live.use(next.WithSecret(config.EnvFilesKey, "none")); err == nil {
+		t.Error("it takes what is no key")
+	}
+	for _, name := range []string{"first", "second"} {
+		if err := read(to, name); err != nil {
+			t.Error(err)
+		}
+	}
+	keys, err := fileKeys(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := read(blob.Seal(raw, keys), "second"); err == nil {
+		t.Error("the key before encrypts")
+	}
+}
