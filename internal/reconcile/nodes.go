@@ -68,7 +68,7 @@ func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 	delete(r.drivers, id)
 	r.mu.Unlock()
 	if !ok {
-		d = r.newDriver(row)
+		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
 	}
 	err = errors.Join(d.close(ctx), d.host.Evict(ctx), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
 	if err != nil {

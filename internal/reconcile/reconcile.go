@@ -229,8 +229,8 @@ type Reconciler struct {
 	waiters sync.WaitGroup
 	stop    context.CancelFunc
 	// away is since when what keeps transcripts has not answered, in microseconds.
-	away    atomic.Int64
-	life    context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
+	away atomic.Int64
+	life context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
 }
 
 // driver is what this process has at hand for one run. It can be made anew at
@@ -950,11 +950,12 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && tail == "" {
 			return "", nil
 		}
-		all := "run this on the server: `ralph-bot transcript " + string(id) + "`."
 		if err != nil { // what keeps them is away; the run does not wait for it
-			return "The agents' output cannot be read at the moment. For all of it, " + all, nil //nolint:nilerr // it is told
+			return "The agents' output cannot be read at the moment. For all of it, run this on the server: `ralph-bot transcript " +
+				string(id) + "`.", nil //nolint:nilerr // it is told
 		}
-		return "The end of the last agent's output. For all of it, " + all + "\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
+			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }
 
