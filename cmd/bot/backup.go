@@ -54,8 +54,7 @@ func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
 	if cfg.DatabaseURL != "" {
 		return &run.UserError{
 			Message: "the database is in PostgreSQL, which makes backups itself",
-			Hint: "use pg_dump, and copy " + transcriptsDir(cfg.DataDir) + "; after pg_restore, run " + calledAs() +
-				" restore without a file",
+			Hint:    "use pg_dump; after pg_restore, run " + calledAs() + " restore without a file",
 		}
 	}
 	dataDir, db := cfg.DataDir, cfg.Database()

@@ -106,6 +106,7 @@ func TestMigratedToPostgres(t *testing.T) {
 
 	s = st.serve()
 	st.finish(s, issue)
+	st.carried(st.config.DataDir)
 }
 
 // TestPostgresGoesAway: runs go on when PostgreSQL does, whether it was restarted or killed,

@@ -240,7 +240,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		return err
 	}
 	limits := transcript.Limits(config.DefaultTranscripts())
-	if err := kept.Prune(limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
+	if err := kept.Prune(context.WithoutCancel(ctx), limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)

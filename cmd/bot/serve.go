@@ -101,6 +101,7 @@ func serverSecrets(cfg config.Server) []string {
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		known = append(known, s.Reveal())
 	}
+	known = append(known, fileSecrets(cfg.Files)...)
 	return append(known, notifySecrets(serverTargets(cfg.Notify))...)
 }
 
@@ -223,6 +224,7 @@ type parts struct {
 	// deliveries and reconcile lack what tells the doors apart.
 	deliveries delivery.Config
 	reconcile  reconcile.Config
+	files      *liveFiles
 	room       func() machine.Room
 }
 
@@ -313,7 +315,11 @@ func newParts(
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
 	}
-	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
+	p.files = &liveFiles{st: p.store, now: obs.now}
+	if err := p.files.use(cfg); err != nil {
+		return nil, err
+	}
+	p.reconcile.Transcripts = transcript.OpenSpool(transcriptsDir(cfg.DataDir), mask, p.files.elsewhere())
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
 	return p, nil
 }
@@ -420,7 +426,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	keys.serve(log,
 		func(cfg config.Server) error { return a.github.SetKeys([]byte(cfg.GitHub.PrivateKey.Reveal())) },
 		func(cfg config.Server) error { return a.handler.SetSecrets(webhookSecrets(cfg)) },
-		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) })
+		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) }, p.files.use)
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
 	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }
@@ -617,7 +623,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	catchingUp()
 	repeating()
 	looking()
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	grace, cancel := context.WithTimeout(a.log.WithContext(context.WithoutCancel(ctx)), 20*time.Second)
 	defer cancel()
 	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)

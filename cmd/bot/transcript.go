@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type transcriptCmd struct {
 	Raw       bool   `help:"Print the agent's raw output (masked)."`
 	Prompt    bool   `help:"Print the prompts instead."`
 	Gate      string `help:"Print the whole output of this check instead." placeholder:"NAME"`
+	Save      string `help:"Write the run's files to a new directory instead, as they are." placeholder:"DIR" type:"path"`
 	JSON      bool   `name:"json" help:"Print one JSON document per call."`
 }
 
@@ -57,40 +59,45 @@ type activityLine struct {
 }
 
 // Run prints what agents were told and said.
-func (c *transcriptCmd) Run(io stdio) error {
+func (c *transcriptCmd) Run(ctx bound, io stdio) (err error) {
 	if isTerminal(io.out) {
 		io.out = &visible{w: io.out}
 	}
-	if (c.Raw && c.Prompt) || (c.JSON && (c.Raw || c.Prompt)) || c.Gate != "" && (c.Raw || c.Prompt || c.JSON) {
-		return &run.UserError{Message: "use only one of --raw, --prompt, --gate and --json", Hint: "name one"}
-	}
-	data, err := c.dataDir()
-	if err != nil {
-		return err
-	}
-	kept := transcript.Open(transcriptsDir(data), nil)
-	if c.RunID == "" {
-		return c.list(kept, io.out)
-	}
-	id := run.ID(c.RunID)
-	if c.Gate != "" {
-		return c.checks(kept, id, io.out)
-	}
-	names, err := kept.Starts(id)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return &run.UserError{
-			Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
-			Hint:    "run " + calledAs() + " transcript to list them; --config reads a server's",
+	asked := 0
+	for _, one := range []bool{c.Raw, c.Prompt, c.Gate != "", c.Save != "", c.JSON} {
+		if one {
+			asked++
 		}
 	}
+	if asked > 1 {
+		return &run.UserError{Message: "use only one of --raw, --prompt, --gate, --save and --json", Hint: "name one"}
+	}
+	kept, end, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	verdicts, err := kept.Verdicts(id)
+	defer func() { err = errors.Join(err, end()) }()
+	id := run.ID(c.RunID)
+	switch {
+	case id == "":
+		return c.list(ctx, kept, io.out)
+	case c.Gate != "":
+		return c.checks(ctx, kept, id, io.out)
+	case c.Save != "":
+		return c.save(ctx, kept, id)
+	}
+	names, err := kept.Starts(ctx, id)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
+		return c.none()
+	}
 	if err != nil {
 		return err
 	}
-	calls, err := c.load(kept, id, names)
+	verdicts, err := kept.Verdicts(ctx, id)
+	if err != nil {
+		return err
+	}
+	calls, err := c.load(ctx, kept, id, names)
 	defer func() {
 		for _, t := range calls {
 			_ = t.Close() // nothing was written
@@ -117,9 +124,29 @@ func (c *transcriptCmd) Run(io stdio) error {
 	return nil
 }
 
+// none says that nothing of the run is kept.
+func (c *transcriptCmd) none() error {
+	return &run.UserError{
+		Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
+		Hint:    "run " + calledAs() + " transcript to list them; --config reads a server's",
+	}
+}
+
+// save writes all that is kept of a run into a directory.
+func (c *transcriptCmd) save(ctx context.Context, kept *transcript.Store, id run.ID) error {
+	err := kept.Save(ctx, id, c.Save)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return &run.UserError{Message: c.Save + " is there already", Hint: "name a directory that does not exist", Err: err}
+	case errors.Is(err, fs.ErrNotExist):
+		return c.none()
+	}
+	return err
+}
+
 // checks prints what the runs of one check printed.
-func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) error {
-	all, err := kept.Checks(id)
+func (c *transcriptCmd) checks(ctx context.Context, kept *transcript.Store, id run.ID, w io.Writer) error {
+	all, err := kept.Checks(ctx, id)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -133,7 +160,7 @@ func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) e
 			continue
 		}
 		found = true
-		if err := kept.WriteCheck(w, check); err != nil {
+		if err := kept.WriteCheck(ctx, w, check); err != nil {
 			return err
 		}
 	}
@@ -155,16 +182,15 @@ func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) e
 
 // load opens the calls that are asked for.
 func (c *transcriptCmd) load(
-	kept *transcript.Store, id run.ID, names []string,
+	ctx context.Context, kept *transcript.Store, id run.ID, names []string,
 ) (calls []*transcript.Transcript, err error) {
 	for _, name := range names {
-		t, err := kept.Load(id, name)
+		if c.Iteration != 0 && !strings.HasPrefix(name, fmt.Sprintf("%04d-", c.Iteration)) {
+			continue
+		}
+		t, err := kept.Load(ctx, id, name)
 		if err != nil {
 			return calls, err
-		}
-		if c.Iteration != 0 && t.Iteration != c.Iteration {
-			_ = t.Close() // nothing was written
-			continue
 		}
 		calls = append(calls, t)
 	}
@@ -251,22 +277,31 @@ func parserOf(name string, emit func(agent.Activity)) agent.Parser {
 	return backend.NewParser(emit)
 }
 
-func (c *transcriptCmd) dataDir() (string, error) {
+// open opens what is asked for: what bot run keeps, or what a server does.
+func (c *transcriptCmd) open(ctx context.Context) (*transcript.Store, func() error, error) {
 	if c.Config == "" {
-		return dataDir()
+		data, err := dataDir()
+		return transcript.Open(transcriptsDir(data), nil), func() error { return nil }, err
 	}
 	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
-	return cfg.DataDir, err
+	if err != nil {
+		return nil, nil, err
+	}
+	to, end, err := readElsewhere(ctx, cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	return transcript.OpenSpool(transcriptsDir(cfg.DataDir), nil, to), end, nil
 }
 
 // list prints the runs of which something is kept.
-func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
-	ids, err := kept.Runs()
+func (c *transcriptCmd) list(ctx context.Context, kept *transcript.Store, w io.Writer) error {
+	ids, err := kept.Runs(ctx)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		names, err := kept.Starts(id)
+		names, err := kept.Starts(ctx, id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // pruned meanwhile
 		}

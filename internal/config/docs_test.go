@@ -36,7 +36,7 @@ func keys(t reflect.Type, prefix string) []string {
 func TestEveryKeyIsDocumented(t *testing.T) {
 	t.Parallel()
 	server, repo, user := splitDoc(t)
-	row := regexp.MustCompile("(?m)^\\| `([a-z][A-Za-z_.\\[\\]]*)` \\|")
+	row := regexp.MustCompile("(?m)^\\| `([a-z][A-Za-z0-9_.\\[\\]]*)` \\|")
 	for _, tt := range []struct {
 		name, text string
 		file       reflect.Type
@@ -54,7 +54,8 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			t.Errorf("%s: keys that exist (-) and keys documented (+)\n%s", tt.name, diff)
 		}
 	}
-	for _, name := range []string{EnvPrivateKey, EnvWebhookSecret, EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey} {
+	for _, name := range []string{EnvPrivateKey, EnvWebhookSecret, EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey, EnvFilesKey,
+		EnvS3AccessKey, EnvS3SecretKey} {
 		if !strings.Contains(server, "`"+name+"`") || !strings.Contains(server, "`"+name+"_FILE`") {
 			t.Errorf("%s is not documented", name)
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 // startFile holds, in a start's directory, what its transcript tells of it
-// beside its words. Only the starts of agents have one.
+// beside its words. Only the starts of agents have one, until their transcript is kept.
 const startFile = "transcript.json"
 
 // describe notes what a start is for, so that whichever process observes its end
@@ -84,7 +84,7 @@ func (h *Host) transcribe(
 	dir := h.start(handle.start())
 	b, err := os.ReadFile(filepath.Join(dir, startFile)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a check, or it did not get that far
+		return nil // a check, or it did not get that far, or it is kept
 	}
 	var st transcript.Start
 	if err == nil {
@@ -92,9 +92,6 @@ func (h *Host) transcribe(
 	}
 	if err != nil {
 		return fmt.Errorf("read what the start was for: %w", err)
-	}
-	if h.cfg.Transcripts.Kept(st.Run, st.Iteration, st.Name) {
-		return nil
 	}
 	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
 	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage,
@@ -117,7 +114,10 @@ func (h *Host) transcribe(
 		return err
 	}
 	defer func() { err = errors.Join(err, stderr.Close()) }()
-	return h.cfg.Transcripts.Keep(st, prompt, stdout, stderr)
+	if err := h.cfg.Transcripts.Keep(st, prompt, stdout, stderr); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(dir, startFile))
 }
 
 // openStderr gives what the sandbox keeps of stderr beside stdout, or the end of

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -227,7 +228,9 @@ type Reconciler struct {
 	// waiters counts goroutines that watch processes.
 	waiters sync.WaitGroup
 	stop    context.CancelFunc
-	life    context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
+	// away is since when what keeps transcripts has not answered, in microseconds.
+	away atomic.Int64
+	life context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
 }
 
 // driver is what this process has at hand for one run. It can be made anew at
@@ -298,6 +301,9 @@ func (r *Reconciler) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("wait for watchers and fetches: %w", context.Cause(ctx)))
 	}
+	if err := r.carryAll(ctx); err != nil { // this machine may go with the process
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("transcripts stay on this machine until a server starts here")
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, d := range r.drivers {
@@ -342,7 +348,11 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 	}
 	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
-	return r.tick(ctx, row, lease, d, openErr)
+	wait, err := r.tick(ctx, row, lease, d, openErr)
+	if cerr := r.carry(ctx, id, false); cerr != nil && ctx.Err() == nil {
+		zerolog.Ctx(ctx).Warn().Err(cerr).Msg("transcripts stay on this machine for now; it is tried again")
+	}
+	return wait, err
 }
 
 // claim takes a run to work on it, until giveBack; store.ErrLeaseTaken says that
@@ -735,13 +745,13 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	d, ok := r.drivers[row.ID]
 	switch {
 	case !ok:
-		d = r.newDriver(row)
+		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
 	case d.generation != row.Generation-1, d.repo != "" && d.repo != row.RepoOwner+"/"+row.RepoName:
 		// Another process has moved the run on: what is remembered of its tree
 		// and agents no longer holds.
 		d.host.Close()
 		old := d
-		d = r.newDriver(row)
+		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
 		d.gateway, d.pauses = old.gateway, old.pauses
 	}
 	d.generation = row.Generation
@@ -910,7 +920,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
-	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
+	err = errors.Join(err, r.carry(context.WithoutCancel(ctx), id, true), r.prune(context.WithoutCancel(ctx)))
 	if err != nil {
 		// The run itself has ended and is saved; ticking it again fixes nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
@@ -929,17 +939,20 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		return nil
 	}
 	return func() (string, error) {
-		tail, err := r.cfg.Transcripts.Tail(id, func(name string, emit func(agent.Activity)) agent.Parser {
+		ctx, cancel := context.WithTimeout(r.life, carryFor)
+		defer cancel()
+		tail, err := r.cfg.Transcripts.Tail(ctx, id, func(name string, emit func(agent.Activity)) agent.Parser {
 			if name != r.cfg.AgentName {
 				return nil
 			}
 			return r.cfg.Backend.NewParser(emit)
 		}, lastLines)
-		if errors.Is(err, fs.ErrNotExist) || tail == "" {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && tail == "" {
 			return "", nil
 		}
-		if err != nil {
-			return "", err
+		if err != nil { // what keeps them is away; the run does not wait for it
+			return "The agents' output cannot be read at the moment. For all of it, run this on the server: `ralph-bot transcript " +
+				string(id) + "`.", nil //nolint:nilerr // it is told
 		}
 		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
 			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
@@ -951,11 +964,13 @@ func (r *Reconciler) prune(ctx context.Context) error {
 	if r.cfg.Transcripts == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, carryAllFor)
+	defer cancel()
 	active, err := r.isActive(ctx)
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
 	}
-	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), active)
+	return r.cfg.Transcripts.Prune(ctx, r.cfg.TranscriptLimits, r.cfg.Now(), active)
 }
 
 // isActive tells the runs that have not ended by now.
@@ -994,7 +1009,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, r.prune(ctx))...)
+	return errors.Join(append(errs, r.carryAll(ctx), r.prune(ctx))...)
 }
 
 // leftovers are the directories of runs that have ended, that another node has, or that the store

@@ -37,6 +37,7 @@ func copied() []struct{ table, order string } {
 		{"lessons", "id"}, {"spend_starts", "name"}, {"spend_requests", "id"}, {"spend_totals", "scope"},
 		{"spend_refusals", "id"}, {"spend_hosts", "id"}, {"inputs", "id"}, {"unfinished", "run_id"}, {"places", "process"},
 		{"turns", "name"}, {"holds", "name"}, {"decisions", "id"}, {"past_runs", "created_at, id"}, {"restores", "at"},
+		{"blobs", "id"}, {"blob_chunks", "blob, n"},
 	}
 }
 

@@ -53,6 +53,7 @@ func furnish(t *testing.T, st *store.Store) store.Lease {
 	must(err)
 	must(st.FinishEffect(ctx, "k-1", []byte("done"), t0()))
 	must(st.Keep(ctx, "r-1", "tree", []byte("work")))
+	must(st.Blobs(t0).Put(ctx, "runs/r-1/a", strings.NewReader("said")))
 	must(st.Lessons("R_1").Remember(ctx, history.Lesson{Key: "r-1/t-1", At: t0(), Title: "Add a parser for invoices"}))
 	must(st.MergeLessons(ctx, "R_1", "r-1"))
 	l := st.Spend()
