@@ -79,6 +79,9 @@ type Config struct {
 	// WatchOwner ends the command when the shim's own standard input comes to
 	// its end: only the owner holds the other side.
 	WatchOwner bool `json:"watch_owner,omitempty"`
+	// Guests says that the container's engine starts processes in it that are not of
+	// the command, and that should outlive it.
+	Guests bool `json:"guests,omitempty"`
 }
 
 // WriteFile writes the configuration to a new file of mode 0600.

@@ -108,6 +108,9 @@ func becomeParent() error {
 	return nil
 }
 
+// Hide keeps this process's memory and descriptors from others of the same user.
+func Hide() error { return prctl(prSetDumpable, 0) }
+
 // uncaught are the signals that the Go runtime leaves to libc and installs no handler for
 // (runtime/sigtab_linux_generic.go).
 var uncaught = []syscall.Signal{32, 34}
