@@ -202,24 +202,19 @@ start_node() {
 	cp "$debian"/usr/lib/cni/{bridge,host-local,loopback} "$dir/plugins/"
 	cat >"$dir/plugins/shut" <<-'E'
 		#!/bin/sh
-		# A link in the chain of network plugins: it shuts the interface that those before it made.
-		case $CNI_COMMAND in
-		ADD)
-			nsenter --net="$CNI_NETNS" ip link set "$CNI_IFNAME" down >&2 || exit 1
-			sed -n 's/.*"prevResult"://p' | sed 's/}$//'
-			;;
-		VERSION) echo '{"cniVersion":"0.4.0","supportedVersions":["0.4.0"]}' ;;
-		esac
+		# The plugin "bridge", which shuts the interface that it has made.
+		sed 's/"type":"shut"/"type":"bridge"/' | "${0%/*}/bridge" || exit
+		[ "$CNI_COMMAND" != ADD ] || nsenter --net="$CNI_NETNS" ip link set "$CNI_IFNAME" down >&2
 	E
 	chmod +x "$dir/plugins/shut"
-	local bridge='"type":"bridge","isGateway":true,"ipMasq":false,"ipam":{"type":"host-local","dataDir":"'$dir/addresses'"'
+	local bridge='"isGateway":true,"ipMasq":false,"ipam":{"type":"host-local","dataDir":"'$dir/addresses'"'
 	cat >"$dir/network-open/10.conflist" <<-E
-		{"cniVersion":"0.4.0","name":"open","plugins":[{"bridge":"ralph-open",$bridge,
+		{"cniVersion":"0.4.0","name":"open","plugins":[{"type":"bridge","bridge":"ralph-open",$bridge,
 			"ranges":[[{"subnet":"10.92.44.0/24"}]],"routes":[{"dst":"0.0.0.0/0"}]}}]}
 	E
 	cat >"$dir/network-shut/10.conflist" <<-E
-		{"cniVersion":"0.4.0","name":"shut","plugins":[{"bridge":"ralph-shut",$bridge,
-			"ranges":[[{"subnet":"10.92.45.0/24"}]]}},{"type":"shut"}]}
+		{"cniVersion":"0.4.0","name":"shut","plugins":[{"type":"shut","bridge":"ralph-shut",$bridge,
+			"ranges":[[{"subnet":"10.92.45.0/24"}]]}}]}
 	E
 	cat >"$dir/containerd.toml" <<-E
 		version = 2
@@ -255,7 +250,7 @@ start_node() {
 	done
 	PATH=$debian/usr/bin:$debian/usr/sbin:$PATH daemon containerd "$debian/usr/bin/containerd" -c "$dir/containerd.toml"
 	until_ok containerd containerctl version
-	image test.local/pause:1 "$debian/bin/busybox" '["sleep","2147483647"]'
+	image test.local/pause:1 "$debian/bin/busybox" '["/bin/busybox","sleep","2147483647"]'
 	# cgroup v1: the root of pods has to be there in every hierarchy.
 	local hierarchy
 	for hierarchy in /sys/fs/cgroup/ /sys/fs/cgroup/*/; do
@@ -293,7 +288,7 @@ start_node() {
 
 node_ready() { api /api/v1/nodes/node | tr -d ' \n' | grep -q '"status":"True",[^}]*"reason":"KubeletReady"'; }
 
-# image NAME PROGRAM [ARGUMENTS]
+# image NAME PROGRAM [ENTRYPOINT]
 image() {
 	local work applet layer
 	work=$(mktemp -d "$dir/image.XXXXXX")
@@ -306,8 +301,8 @@ image() {
 	printf 'root:x:0:0::/:/bin/false\nagent:x:1000:1000::/home/agent:/bin/sh\n' >"$work/root/etc/passwd"
 	tar --owner=0 --group=0 --mtime=@0 -C "$work/root" -cf "$work/image/layer.tar" .
 	layer=$(sha256sum "$work/image/layer.tar" | cut -d' ' -f1)
-	printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":["/usr/local/bin/program"],"Cmd":%s},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
-		"$(go env GOARCH)" "${3:-[]}" "$layer" >"$work/image/config.json"
+	printf '{"architecture":"%s","os":"linux","config":{"Entrypoint":%s},"rootfs":{"type":"layers","diff_ids":["sha256:%s"]}}' \
+		"$(go env GOARCH)" "${3:-[\"/usr/local/bin/program\"]}" "$layer" >"$work/image/config.json"
 	printf '[{"Config":"config.json","RepoTags":["%s"],"Layers":["layer.tar"]}]' "$1" >"$work/image/manifest.json"
 	tar -C "$work/image" -c manifest.json config.json layer.tar | containerctl images import - >/dev/null
 	rm -rf "$work"
@@ -342,7 +337,7 @@ stop() {
 	for id in scheduler manager apiserver etcd containerd; do ended "$id"; done
 	# What is left of containers: by the address of our containerd.
 	for pid in /proc/[0-9]*; do
-		if tr '\0' '\n' <"$pid/cmdline" 2>/dev/null | grep -qxF -- "$dir/containerd.sock"; then
+		if { tr '\0' '\n' <"$pid/cmdline"; } 2>/dev/null | grep -qxF -- "$dir/containerd.sock"; then
 			kill -9 "${pid#/proc/}" 2>/dev/null
 		fi
 	done

@@ -152,6 +152,11 @@ type About struct {
 	// Images makes the images that commands run in.
 	Images Images
 
+	// Apart says that a command works on a copy of its tree and its cache, which comes home
+	// before its start is Exited: until then neither side sees what the other writes, and
+	// starts at the same time do not see each other's.
+	Apart bool
+
 	// Confinement tells how much is kept apart, where the machine decides that. Where it
 	// is nil, commands always are. The first call may take as long as a command.
 	Confinement func() Confinement

@@ -46,7 +46,7 @@ type Config struct {
 	// no byte on stdout or stderr.
 	WallTimeout time.Duration `json:"wall_timeout,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
-	// Watched are the directories that the command may fill, and DiskBytes and
+	// Watched are the directories, or files, that the command may fill, and DiskBytes and
 	// DiskFiles what they may hold together, with what was there before; 0 is
 	// no limit of ours.
 	Watched   []string `json:"watched,omitempty"`

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -48,3 +49,6 @@ func roomOf(dir string) (room, error) {
 
 // Hide has no equivalent here.
 func Hide() error { return nil }
+
+// Kill has no equivalent here.
+func Kill() error { return errors.ErrUnsupported }
