@@ -23,6 +23,15 @@ func (e *neverError) Unwrap() error { return e.err }
 
 func never(err error) error { return &neverError{err} }
 
+// waitError is a sandbox.ErrUnavailable in a sentence of its own.
+type waitError struct {
+	says string
+	err  error
+}
+
+func (e *waitError) Error() string   { return e.says }
+func (e *waitError) Unwrap() []error { return []error{sandbox.ErrUnavailable, e.err} }
+
 // judge says whether the pod's command can be talked to; an error, if it never will.
 func judge(pod *v1.Pod) (up bool, err error) {
 	for _, c := range pod.Status.ContainerStatuses {
@@ -155,9 +164,9 @@ func explain(err error) error {
 	case err == nil, errors.As(err, &user), errors.Is(err, sandbox.ErrUnavailable):
 		return err
 	case away(err):
-		return fmt.Errorf("%w: %w", sandbox.ErrUnavailable, err)
+		return &waitError{"the cluster does not answer: " + err.Error(), err}
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
-		return fmt.Errorf("%w: the namespace's quota is used up: %w", sandbox.ErrUnavailable, err)
+		return &waitError{"the namespace's quota is used up: " + err.Error(), err}
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "violates PodSecurity"):
 		return &run.UserError{
 			Message: "the cluster's Pod Security refuses the pod",
@@ -165,7 +174,7 @@ func explain(err error) error {
 		}
 	case isNoRight(err):
 		// An API server that has just begun says so, too, for a moment. Check tells a person.
-		return fmt.Errorf("%w: the bot may not do in the cluster what it has to: %w", sandbox.ErrUnavailable, err)
+		return &waitError{"the bot may not do in the cluster what it has to: " + err.Error(), err}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
 		return &run.UserError{
 			Message: "the cluster refuses the pod: " + err.Error(),

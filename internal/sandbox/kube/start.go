@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -114,6 +115,12 @@ func begin(d rundir.Dir, spec sandbox.Spec) (noted, error) {
 	if err != nil || n.Trees != nil {
 		return n, err
 	}
+	// What an earlier start of that name left; it was removed.
+	for _, name := range []string{d.Stdout(), d.Stderr(), d.Record()} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return n, err
+		}
+	}
 	_, _ = rand.Read(n.Key[:]) // it never fails
 	n.GatewayDir = spec.GatewayDir
 	n.Trees = map[string]string{podshim.WorkDir: spec.Workspace.Dir}
@@ -199,7 +206,10 @@ func (s *Sandbox) await(ctx context.Context, pod *v1.Pod) error {
 		}
 		next, err := s.next(ctx, pod)
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %s", context.Cause(ctx), waiting(pod))
+			if errors.Is(context.Cause(ctx), sandbox.ErrUnavailable) {
+				return &waitError{waiting(pod), nil}
+			}
+			return fmt.Errorf("%s: %w", waiting(pod), context.Cause(ctx))
 		}
 		if err != nil {
 			return err
@@ -210,7 +220,7 @@ func (s *Sandbox) await(ctx context.Context, pod *v1.Pod) error {
 			}
 		}
 		if pod.UID != uid {
-			return fmt.Errorf("%w: somebody removed the pod %s", sandbox.ErrUnavailable, name)
+			return &waitError{"somebody removed the pod " + name, nil}
 		}
 	}
 }
@@ -339,7 +349,8 @@ func (l *link) sendFile(ctx context.Context, from, to string, mode os.FileMode) 
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
 		query := url.Values{"path": {to}, "mode": {strconv.FormatUint(uint64(mode), 8)}}
-		return l.call(ctx, http.MethodPut, podshim.PathFile, query, f, nil)
+		// It is closed here, and not by whoever sends it.
+		return l.call(ctx, http.MethodPut, podshim.PathFile, query, io.NopCloser(f), nil)
 	})
 }
 

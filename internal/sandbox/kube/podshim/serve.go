@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/ralph-action/internal/sandbox/internal/syscalls"
 	"github.com/org/ralph-action/internal/sandbox/kube/parcel"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -239,6 +240,10 @@ func (s *server) begin(ctx context.Context, start Start) error {
 			return err
 		}
 		s.known[dir] = known
+	}
+	// The runtime's own filter may be older than some of the ways out of it.
+	if err := syscalls.Restrict(); err != nil {
+		return fmt.Errorf("filter system calls: %w", err)
 	}
 	s.begun = true
 	if cfg.WatchOwner {
