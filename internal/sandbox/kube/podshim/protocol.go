@@ -35,7 +35,7 @@ const (
 // Where things are in a pod.
 const (
 	// Program is the bot's program.
-	Program = "/opt/ralph/bot"
+	Program = "/opt/ralph-shim/bot"
 	// WorkDir is the work tree, CacheDir the build caches and HomeDir the home.
 	WorkDir  = "/workspace"
 	CacheDir = "/run/cache"

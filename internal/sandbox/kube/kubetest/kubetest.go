@@ -1,6 +1,6 @@
-//go:build kube
-
-package kube_test
+// Package kubetest makes the cluster that scripts/kube.sh has started one that an operator
+// has prepared.
+package kubetest
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	authentication "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
@@ -29,76 +28,44 @@ import (
 
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/sandbox/kube"
-	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
-const (
-	// clusterVar names the directory of the cluster that scripts/kube.sh has started.
-	clusterVar = "RALPH_TEST_KUBE"
-	// botVar tells an owner (see sandboxtest) the kubeconfig that its parent made.
-	botVar = "RALPH_TEST_KUBECONFIG"
+// Namespace is that of the sandboxes, as the manifests name it.
+const Namespace = "ralph-sandboxes"
 
-	namespace = "ralph-sandboxes"
-	// image is the bot's image and that of commands.
-	image = "test.local/helper:1"
-)
+// clusterVar names the directory of the cluster that scripts/kube.sh has started.
+const clusterVar = "RALPH_TEST_KUBE"
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
-
-func testMain(m *testing.M) int {
-	if os.Getenv(botVar) == "" {
-		dir, err := os.MkdirTemp("", "kube")
-		if err == nil {
-			defer func() { _ = os.RemoveAll(dir) }()
-			err = setUp(context.Background(), dir)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "set up the cluster (make test-kube starts one):", err)
-			return 1
-		}
-	}
-	return sandboxtest.Main(m, open)
-}
-
-// setUp gives the cluster the image and what an operator applies, and becomes the bot.
-func setUp(ctx context.Context, dir string) error {
+// SetUp gives the cluster an image with the program as its entry point, and what an operator
+// applies, and writes a kubeconfig of the bot's account. root is that of the repository.
+func SetUp(ctx context.Context, root, image, program, kubeconfig string) error {
 	cluster := os.Getenv(clusterVar)
 	if cluster == "" {
-		return errors.New(clusterVar + " is not set")
+		return errors.New(clusterVar + " is not set: make test-kube starts a cluster")
 	}
-	helper := filepath.Join(dir, "helper")
-	tool, err := proc.Look("go")
+	script, err := filepath.Abs(filepath.Join(root, "scripts/kube.sh"))
 	if err != nil {
 		return err
 	}
 	if _, err := proc.Run(ctx, proc.Cmd{
-		Path: tool, Args: []string{"build", "-o", helper, "./testhelper"}, Env: append(os.Environ(), "CGO_ENABLED=0"),
+		Path: script, Args: []string{"image", cluster, image, program}, Env: os.Environ(),
 	}); err != nil {
-		return err
-	}
-	script, err := filepath.Abs("../../../scripts/kube.sh")
-	if err != nil {
-		return err
-	}
-	if _, err := proc.Run(ctx, proc.Cmd{
-		Path: script, Args: []string{"image", cluster, image, helper}, Env: os.Environ(),
-	}); err != nil {
-		return err
-	}
-	admin, err := adminConfig()
-	if err != nil {
 		return err
 	}
 	for _, file := range []string{"bot.yaml", "sandboxes.yaml"} {
-		if err := apply(ctx, admin, filepath.Join("../../../examples/kubernetes", file)); err != nil {
-			return err
+		data, err := os.ReadFile(filepath.Join(root, "examples/kubernetes", file)) // #nosec G304 -- of the repository
+		if err == nil {
+			err = Apply(ctx, data)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return becomeBot(ctx, admin, filepath.Join(dir, "kubeconfig"))
+	return becomeBot(ctx, kubeconfig)
 }
 
-func adminConfig() (*rest.Config, error) {
+// Admin is who may do everything in the cluster.
+func Admin() (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", filepath.Join(os.Getenv(clusterVar), "admin.kubeconfig"))
 }
 
@@ -113,16 +80,12 @@ var resources = map[string]schema.GroupVersionResource{
 	"ResourceQuota":  {Version: "v1", Resource: "resourcequotas"},
 }
 
-// apply has the API server check and keep the objects of a manifest.
-func apply(ctx context.Context, config *rest.Config, file string) error {
-	data, err := os.ReadFile(file) // #nosec G304 -- the test's file
+// Apply has the API server check and keep the objects of a manifest.
+func Apply(ctx context.Context, manifest []byte) error {
+	config, err := Admin()
 	if err != nil {
 		return err
 	}
-	return applyAll(ctx, config, data)
-}
-
-func applyAll(ctx context.Context, config *rest.Config, manifest []byte) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -151,7 +114,11 @@ func applyAll(ctx context.Context, config *rest.Config, manifest []byte) error {
 }
 
 // becomeBot writes a kubeconfig with a token of the bot's service account.
-func becomeBot(ctx context.Context, admin *rest.Config, file string) error {
+func becomeBot(ctx context.Context, file string) error {
+	admin, err := Admin()
+	if err != nil {
+		return err
+	}
 	client, err := kubernetes.NewForConfig(admin)
 	if err != nil {
 		return err
@@ -163,7 +130,7 @@ func becomeBot(ctx context.Context, admin *rest.Config, file string) error {
 		return err
 	}
 	// Pods are refused until the namespace has its default account.
-	w, err := client.CoreV1().ServiceAccounts(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=default"})
+	w, err := client.CoreV1().ServiceAccounts(Namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=default"})
 	if err != nil {
 		return err
 	}
@@ -173,31 +140,12 @@ func becomeBot(ctx context.Context, admin *rest.Config, file string) error {
 		"clusters":[{"name":"c","cluster":{"server":%q,"insecure-skip-tls-verify":true}}],
 		"users":[{"name":"u","user":{"token":%q}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}]}`,
 		admin.Host, token.Status.Token)
-	return errors.Join(os.WriteFile(file, []byte(config), 0o600), os.Setenv(botVar, file))
+	return os.WriteFile(file, []byte(config), 0o600)
 }
 
-func options() kube.Options {
-	return kube.Options{Kubeconfig: os.Getenv(botVar), Namespace: namespace, BotImage: image}
-}
-
-func open() (sandbox.Sandbox, error) { return kube.New(options()) }
-
-func client(t testing.TB) *kubernetes.Clientset {
-	t.Helper()
-	config, err := adminConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// inside runs a program in the pod of a start, in the work tree.
-func inside(ctx context.Context, h sandbox.Handle, argv ...string) (said string, gone bool, err error) {
-	config, err := adminConfig()
+// Inside runs a program in the pod of a start, in the work tree.
+func Inside(ctx context.Context, h sandbox.Handle, argv ...string) (said string, gone bool, err error) {
+	config, err := Admin()
 	if err != nil {
 		return "", false, err
 	}
@@ -206,11 +154,11 @@ func inside(ctx context.Context, h sandbox.Handle, argv ...string) (said string,
 		return "", false, err
 	}
 	name := "ralph-" + h.Name
-	if pod, err := c.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) ||
+	if pod, err := c.CoreV1().Pods(Namespace).Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) ||
 		err == nil && string(pod.UID) != h.ID {
 		return "", true, nil
 	}
-	request := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(name).SubResource("exec").
+	request := c.CoreV1().RESTClient().Post().Resource("pods").Namespace(Namespace).Name(name).SubResource("exec").
 		VersionedParams(&v1.PodExecOptions{
 			Container: "command", Stdout: true, Stderr: true,
 			Command: append([]string{"/bin/busybox", "sh", "-c", `cd /workspace && exec "$@"`, "sh"}, argv...),
@@ -224,11 +172,4 @@ func inside(ctx context.Context, h sandbox.Handle, argv ...string) (said string,
 		return "", false, fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return stdout.String(), false, nil
-}
-
-func harness() sandboxtest.Harness {
-	return sandboxtest.Harness{
-		Open: open, Helper: "/opt/ralph/bot", Image: image, Inside: inside,
-		Port: func(*testing.T) int { return sandbox.DefaultGatewayPort },
-	}
 }
