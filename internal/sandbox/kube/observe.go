@@ -23,6 +23,7 @@ import (
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
 	"github.com/org/ralph-action/internal/sandbox/kube/parcel"
 	"github.com/org/ralph-action/internal/sandbox/kube/podshim"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // Inspect implements sandbox.Sandbox.
@@ -106,6 +107,10 @@ func (s *Sandbox) look(ctx context.Context, d rundir.Dir, h sandbox.Handle, n *n
 		return true, nil // asked to start, and not begun yet
 	}
 	if err == nil && ended {
+		how, takenErr := s.taken(ctx, d, h, n)
+		if takenErr != nil || how != nil {
+			return true, errors.Join(takenErr, s.loseIf(d, n, how))
+		}
 		err = l.bringHome(ctx, n)
 	}
 	if err == nil || ctx.Err() != nil || !errors.Is(err, sandbox.ErrUnavailable) {
@@ -131,6 +136,36 @@ func (s *Sandbox) lookAtPod(ctx context.Context, d rundir.Dir, h sandbox.Handle,
 		return true, s.lose(d, n, lost{Detail: detail, OOM: oom, At: finished(pod)})
 	}
 	return true, silence
+}
+
+// taken says how a pod ended whose shim was told to end by the cluster, and neither by Stop
+// nor by the command.
+func (s *Sandbox) taken(ctx context.Context, d rundir.Dir, h sandbox.Handle, n *noted) (*lost, error) {
+	hist, err := d.History()
+	if err != nil || hist.Exit == nil || hist.Exit.Reason != shim.ReasonSignalled {
+		return nil, err
+	}
+	if st, err := d.Status(hist); err != nil || st.Reason == sandbox.ReasonStopped {
+		return nil, err
+	}
+	pod, err := s.core.Pods(s.opts.Namespace).Get(ctx, podName(h.Name), metav1.GetOptions{})
+	how := &lost{Detail: "the cluster took the pod away, or somebody did", At: hist.EndedAt}
+	switch {
+	case apierrors.IsNotFound(err):
+		return how, nil
+	case err != nil:
+		return nil, err
+	case string(pod.UID) != n.UID || pod.DeletionTimestamp != nil:
+		return how, nil
+	}
+	return nil, nil //nolint:nilnil // nobody has
+}
+
+func (s *Sandbox) loseIf(d rundir.Dir, n *noted, how *lost) error {
+	if how == nil {
+		return nil
+	}
+	return s.lose(d, n, *how)
 }
 
 func finished(pod *v1.Pod) time.Time {
