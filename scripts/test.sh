@@ -12,7 +12,6 @@ cd "$(dirname "$0")/.."
 cache=$PWD/.cache
 engine=$cache/docker-engine
 started_engine=
-step "sandboxes in Kubernetes (-tags kube)" scripts/test-kube.sh
 current=
 summary=()
 

@@ -41,8 +41,8 @@ func openServerSandbox(ctx context.Context, cfg config.Server, self string) (san
 func kubeOptions(cfg config.Server) kube.Options {
 	k := cfg.Sandbox.Kubernetes
 	return kube.Options{
-		Kubeconfig: k.Kubeconfig, Namespace: k.Namespace, BotImage: k.BotImage, RuntimeClass: k.RuntimeClass,
-		UserNamespaces: k.UserNamespaces,
+		Kubeconfig: k.Kubeconfig, Namespace: k.Namespace, BotImage: k.BotImage, Image: cfg.Sandbox.Image,
+		RuntimeClass: k.RuntimeClass, UserNamespaces: k.UserNamespaces,
 	}
 }
 

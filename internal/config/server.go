@@ -714,8 +714,8 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		if s.Kind == SandboxLocal {
 			report("$.sandbox.devcontainer", "the local sandbox has no images")
 		}
-		if s.Kind == SandboxKubernetes && s.Devcontainer == DevcontainerBuild {
-			report("$.sandbox.devcontainer", "the kubernetes sandbox builds no images; use image or off")
+		if s.Kind == SandboxKubernetes {
+			report("$.sandbox.devcontainer", "the kubernetes sandbox runs sandbox.image only; use off")
 		}
 	default:
 		report("$.sandbox.devcontainer", "%q is not one of off, image and build", clip(string(s.Devcontainer)))

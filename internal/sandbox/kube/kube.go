@@ -41,6 +41,9 @@ type Options struct {
 	Namespace string
 	// BotImage is the image whose entry point is this version of the bot's program.
 	BotImage string
+	// Image is the only one that commands may run in, since the cluster would pull any; ""
+	// means any.
+	Image string
 	// RuntimeClass is that of the pods, "" for the cluster's default.
 	RuntimeClass string
 	// UserNamespaces gives each pod users of its own, where the cluster can.

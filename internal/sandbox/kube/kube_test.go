@@ -207,6 +207,14 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("an image of somebody else's choice", func(t *testing.T) {
+		t.Parallel()
+		o := options()
+		o.Image = "test.local/other:1"
+		if _, _, err := start(t, o, `true`, nil); !errors.Is(err, sandbox.ErrNoImage) {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("no place", func(t *testing.T) {
 		t.Parallel()
 		o := options()

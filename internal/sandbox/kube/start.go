@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
 	"github.com/org/ralph-action/internal/sandbox/kube/parcel"
@@ -49,6 +50,13 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	if err := checkInput(spec.Stdin); err != nil {
 		return sandbox.Handle{}, err
+	}
+	if s.opts.Image != "" && spec.Image != s.opts.Image {
+		return sandbox.Handle{}, &run.UserError{
+			Message: fmt.Sprintf("this server's cluster runs no image but the operator's, and not %q", spec.Image),
+			Hint:    "take the image out of .github/ralph.yml, or ask the operator to set sandbox.image to it",
+			Err:     sandbox.ErrNoImage,
+		}
 	}
 	wanted, err := s.pod(name, spec)
 	if err != nil {

@@ -76,6 +76,10 @@ var resources = map[string]schema.GroupVersionResource{
 	"NetworkPolicy":  {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
 	"Role":           {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	"RoleBinding":    {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	"Deployment":            {Group: "apps", Version: "v1", Resource: "deployments"},
+	"Service":               {Version: "v1", Resource: "services"},
+	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"},
+	"ConfigMap":             {Version: "v1", Resource: "configmaps"},
 	"RuntimeClass":   {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
 	"ResourceQuota":  {Version: "v1", Resource: "resourcequotas"},
 }
