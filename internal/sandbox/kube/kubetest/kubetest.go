@@ -71,17 +71,17 @@ func Admin() (*rest.Config, error) {
 
 // resources are those of the manifests.
 var resources = map[string]schema.GroupVersionResource{
-	"Namespace":      {Version: "v1", Resource: "namespaces"},
-	"ServiceAccount": {Version: "v1", Resource: "serviceaccounts"},
-	"NetworkPolicy":  {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-	"Role":           {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
-	"RoleBinding":    {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	"Namespace":             {Version: "v1", Resource: "namespaces"},
+	"ServiceAccount":        {Version: "v1", Resource: "serviceaccounts"},
+	"NetworkPolicy":         {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	"Role":                  {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	"RoleBinding":           {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
 	"Deployment":            {Group: "apps", Version: "v1", Resource: "deployments"},
 	"Service":               {Version: "v1", Resource: "services"},
 	"PersistentVolumeClaim": {Version: "v1", Resource: "persistentvolumeclaims"},
 	"ConfigMap":             {Version: "v1", Resource: "configmaps"},
-	"RuntimeClass":   {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
-	"ResourceQuota":  {Version: "v1", Resource: "resourcequotas"},
+	"RuntimeClass":          {Group: "node.k8s.io", Version: "v1", Resource: "runtimeclasses"},
+	"ResourceQuota":         {Version: "v1", Resource: "resourcequotas"},
 }
 
 // Apply has the API server check and keep the objects of a manifest.
