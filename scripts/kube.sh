@@ -342,7 +342,7 @@ stop() {
 		fi
 	done
 	for mount in $(awk -v dir="$dir/" 'index($2, dir) == 1 { print $2 }' /proc/mounts | sort -r); do umount -l "$mount"; done
-	for id in $namespaces; do ip netns del "$id"; done
+	for id in $namespaces; do [ ! -e "/run/netns/$id" ] || ip netns del "$id"; done
 	for bridge in "${bridges[@]}"; do ip link del "$bridge" 2>/dev/null; done
 	for hierarchy in /sys/fs/cgroup/"$cgroup" /sys/fs/cgroup/*/"$cgroup"; do
 		[ ! -d "$hierarchy" ] || find "$hierarchy" -depth -type d -exec rmdir {} \;

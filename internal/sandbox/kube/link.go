@@ -273,7 +273,7 @@ func (l *link) serveGateway(dir string) {
 // take waits for a connection of the command, and has it served.
 func (l *link) take(dir string) error {
 	up, body := io.Pipe()
-	response, err := l.do(l.ctx, http.MethodPost, podshim.PathGateway, nil, up)
+	response, err := l.do(l.ctx, http.MethodPost, podshim.PathGateway, nil, up) //nolint:bodyclose // below, by who serves it
 	if err != nil {
 		if !errors.Is(err, errConflict) {
 			l.pause()

@@ -101,7 +101,7 @@ func (s *Sandbox) look(ctx context.Context, d rundir.Dir, h sandbox.Handle, n *n
 		return s.lookAtPod(ctx, d, h, n, nil)
 	}
 	l := s.link(d, podName(h.Name))
-	l.follow(*n)
+	l.follow(*n) //nolint:contextcheck // it outlives the call
 	ended, err := l.fetch(ctx)
 	if errors.Is(err, errConflict) {
 		return true, nil // asked to start, and not begun yet

@@ -102,7 +102,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 			return sandbox.Handle{}, err
 		}
 	}
-	l.follow(n)
+	l.follow(n) //nolint:contextcheck // it outlives the call
 	return h, nil
 }
 

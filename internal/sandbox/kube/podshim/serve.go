@@ -25,6 +25,7 @@ const (
 	// strangerTime how long they may take.
 	strangers    = 32
 	strangerTime = 10 * time.Second
+	acceptPause  = 10 * time.Millisecond
 )
 
 // server is the first process of a pod.
@@ -70,7 +71,7 @@ func serve(ctx context.Context) error {
 	}
 	go s.takeGateway(gateway)
 	secured := &listener{Listener: l, conns: make(chan net.Conn)}
-	go s.takeBot(l, secured)
+	go s.takeBot(ctx, l, secured)
 	failed := make(chan error, 1)
 	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: strangerTime}
 	go func() { failed <- server.Serve(secured) }()
@@ -121,7 +122,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-func (s *server) takeBot(l net.Listener, secured *listener) {
+func (s *server) takeBot(ctx context.Context, l net.Listener, secured *listener) {
 	defer close(secured.conns)
 	room := make(chan struct{}, strangers)
 	for {
@@ -131,13 +132,13 @@ func (s *server) takeBot(l net.Listener, secured *listener) {
 			return
 		}
 		if err != nil { // out of descriptors: some will be free again
-			time.Sleep(10 * time.Millisecond)
+			<-time.After(acceptPause)
 			<-room
 			continue
 		}
 		go func() {
 			defer func() { <-room }()
-			secure, err := s.secure(conn)
+			secure, err := s.secure(ctx, conn)
 			if err != nil {
 				_ = conn.Close()
 				return
@@ -147,8 +148,8 @@ func (s *server) takeBot(l net.Listener, secured *listener) {
 	}
 }
 
-func (s *server) secure(conn net.Conn) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), strangerTime)
+func (s *server) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, strangerTime)
 	defer cancel()
 	_ = conn.SetDeadline(time.Now().Add(strangerTime))
 	key, err := s.greet(conn)
@@ -202,7 +203,7 @@ func (s *server) takeGateway(l net.Listener) {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // as above
+			<-time.After(acceptPause) // as above
 			continue
 		}
 		go func() { s.waiting <- conn }()
@@ -251,8 +252,8 @@ func (s *server) begin(ctx context.Context, start Start) error {
 	}
 	ready := make(chan struct{})
 	failed := make(chan error, 1)
-	go func() {
-		err := shim.Run(cfg, s.signals, s.gone, sync.OnceFunc(func() { close(ready) })) //nolint:contextcheck // it outlives the request
+	go func() { //nolint:contextcheck // it outlives the request
+		err := shim.Run(cfg, s.signals, s.gone, sync.OnceFunc(func() { close(ready) }))
 		failed <- err
 		close(s.ended)
 	}()
