@@ -157,7 +157,7 @@ start() {
 	: >"$dir/tokens.csv"
 	chmod 0600 "$dir/tokens.csv"
 	for who in admin,admin,1,system:masters manager,system:kube-controller-manager,2,system:masters \
-		scheduler,system:kube-scheduler,3, node,system:node:node,4,system:nodes; do
+		"scheduler,system:kube-scheduler,3," node,system:node:node,4,system:nodes; do
 		token=$(openssl rand -hex 16)
 		printf '%s,%s\n' "$token" "${who#*,}" >>"$dir/tokens.csv"
 		printf '%s' "$token" >"$dir/${who%%,*}.token"
@@ -341,7 +341,8 @@ stop() {
 			kill -9 "${pid#/proc/}" 2>/dev/null
 		fi
 	done
-	for mount in $(awk -v dir="$dir/" 'index($2, dir) == 1 { print $2 }' /proc/mounts | sort -r); do umount -l "$mount"; done
+	awk -v dir="$dir/" 'index($2, dir) == 1 { print $2 }' /proc/mounts | sort -r |
+		while read -r mount; do umount -l "$mount"; done
 	for id in $namespaces; do [ ! -e "/run/netns/$id" ] || ip netns del "$id"; done
 	for bridge in "${bridges[@]}"; do ip link del "$bridge" 2>/dev/null; done
 	for hierarchy in /sys/fs/cgroup/"$cgroup" /sys/fs/cgroup/*/"$cgroup"; do
