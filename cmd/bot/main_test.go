@@ -20,7 +20,6 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // What makes the test binary be the program, or a server that kills itself.
@@ -43,7 +42,7 @@ func TestMain(m *testing.M) {
 		// Not os.Exit, which sleeps a second under the race detector, as long as GORACE
 		// does not say otherwise: these get no environment of anybody's.
 		case "shim":
-			syscall.Exit(shim.Main(os.Args[2:]))
+			syscall.Exit(beShim(os.Args[2:]))
 		case "script-agent", "acp-client":
 			syscall.Exit(realMain(os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
 		}

@@ -45,7 +45,6 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/store/queue"
 )
@@ -262,9 +261,7 @@ func newParts(
 			return nil, err
 		}
 	}
-	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
-		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
-	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
+	box, err := openServerSandbox(ctx, cfg, obs.self)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +310,7 @@ func newParts(
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(obs.current.secrets),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
-		Lacks: func() string { return obs.room().Lacks() },
+		Lacks: lacks(cfg, obs.room),
 	}
 	p.files = &liveFiles{st: p.store, now: obs.now}
 	if err := p.files.use(cfg); err != nil {
@@ -447,7 +444,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 func admissionLimits(cfg config.Server) admission.Limits {
 	c := cfg.Concurrency
 	if c.Agents == 0 {
-		c.Agents = machine.Agents(cfg.Sandbox.Memory, cfg.Sandbox.CPUs)
+		c.Agents = agentsAtOnce(cfg.Sandbox)
 	}
 	return admission.Limits(c)
 }

@@ -52,9 +52,11 @@ import (
 //
 // A handle names its node. An implementation bound to one machine answers
 // [ErrOtherNode] for a handle of another; one that is not (kube) leaves Node
-// empty, keeps RunDir as a name of its own, and has to satisfy the same:
+// empty. Where tree and caches are not shared, starts work on copies
+// (About.Apart), and what comes of them is here before they are Exited. Such an
+// implementation has to satisfy the same:
 //
-//   - Name → one Job, created with that name; "already exists" is success. The
+//   - Name → one pod, created with that name; "already exists" is success. The
 //     shim (package shim) is its first process: it keeps time, silence, output and
 //     disk while the bot is away, ends all that is left, and writes the record
 //     and stdout where the command cannot forge them, so that both can be read,
@@ -151,6 +153,11 @@ type About struct {
 
 	// Images makes the images that commands run in.
 	Images Images
+
+	// Apart says that a command works on a copy of its tree and its cache, which comes home
+	// before its start is Exited: until then neither side sees what the other writes, and
+	// starts at the same time do not see each other's.
+	Apart bool
 
 	// Confinement tells how much is kept apart, where the machine decides that. Where it
 	// is nil, commands always are. The first call may take as long as a command.

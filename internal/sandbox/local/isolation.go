@@ -16,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
+	"github.com/org/ralph-action/internal/sandbox/internal/syscalls"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
@@ -106,7 +107,7 @@ func probe(want Isolation) wrapper {
 			return wrapper{why: err}
 		}
 	}
-	if w.filter, err = filter(); err != nil {
+	if w.filter, err = syscalls.Filter(); err != nil {
 		return wrapper{why: err}
 	}
 	args := append(namespaces(true), "--unshare-user", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",

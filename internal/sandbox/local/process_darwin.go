@@ -47,8 +47,5 @@ func signalShim(record string, pid int, sig unix.Signal) error {
 // killMarked does nothing: there is no way to find the processes.
 func killMarked(context.Context, string) error { return nil }
 
-// filter: seccomp is Linux's.
-func filter() ([]byte, error) { return nil, errors.New("this system has no seccomp") }
-
 // awaitInner has nothing to wait for: nothing is wrapped here.
 func awaitInner(context.Context, shim.History) error { return nil }

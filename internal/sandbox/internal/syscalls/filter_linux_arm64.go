@@ -1,4 +1,4 @@
-package local
+package syscalls
 
 // auditArch is AUDIT_ARCH of this machine, and syscallNumbers the numbers of its
 // system calls, as linux/unistd.h has them: the kernel adds to them and changes none.

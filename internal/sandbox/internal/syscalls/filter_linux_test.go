@@ -1,4 +1,4 @@
-package local
+package syscalls
 
 import (
 	"testing"
@@ -32,7 +32,7 @@ func TestNumbersOfSyscalls(t *testing.T) {
 // reads holds so many bytes.
 func TestFilterFits(t *testing.T) {
 	t.Parallel()
-	program, err := filter()
+	program, err := Filter()
 	if err != nil {
 		t.Fatal(err)
 	}

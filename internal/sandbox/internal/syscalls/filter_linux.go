@@ -1,22 +1,24 @@
-package local
+package syscalls
 
 import (
 	"encoding/binary"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"unsafe"
 
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/sys/unix"
 )
 
-// filter is docker's default seccomp profile, for a command without capabilities,
+// Filter is docker's default seccomp profile, for a command without capabilities,
 // as the kernel takes it. It is compiled once: no start waits for it.
-var filter = sync.OnceValues(func() ([]byte, error) {
+var Filter = sync.OnceValues(func() ([]byte, error) {
 	program, err := assemble()
 	if err != nil {
 		return nil, fmt.Errorf("compile the seccomp profile: %w", err)
@@ -29,6 +31,22 @@ var filter = sync.OnceValues(func() ([]byte, error) {
 	}
 	return out, nil
 })
+
+// Restrict has the filter decide on the calls of this process, all its threads and all that
+// they start, from now on. They must not be able to get new privileges.
+func Restrict() error {
+	program, err := assemble()
+	if err != nil {
+		return fmt.Errorf("compile the seccomp profile: %w", err)
+	}
+	all := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} // #nosec G115 -- a test bounds it
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&all))) // #nosec G103 -- as seccomp(2) wants it
+	if errno != 0 {
+		return os.NewSyscallError("seccomp", errno)
+	}
+	return nil
+}
 
 // The fields of struct seccomp_data, in bytes. Both machines keep the low half of
 // an argument first.
