@@ -1,9 +1,10 @@
 # The bot: one static program, git and nothing else; no shell. Both bases are
-# arguments, for places that no registry reaches.
+# arguments, for places that no registry reaches, and pinned: renew them with each
+# release (docker buildx imagetools inspect NAME:TAG).
 #
 #   docker build -t ralph-bot .
-ARG GO_BASE=golang:1.26-bookworm
-ARG BASE=debian:bookworm-slim
+ARG GO_BASE=golang:1.26.4-bookworm@sha256:5d2b868674b57c9e48cdd39e891acce4196b6926ca6d11e9c270a8f85106203d
+ARG BASE=debian:bookworm-slim@sha256:63a496b5d3b99214b39f5ed70eb71a61e590a77979c79cbee4faf991f8c0783e
 
 FROM ${GO_BASE} AS build
 WORKDIR /src
