@@ -412,6 +412,8 @@ type queueState struct {
 	// process ends.
 	Paused   *time.Time `json:"paused,omitempty"`
 	Draining bool       `json:"draining,omitempty"`
+	// Node is the server that was drained, of several that share a database.
+	Node string `json:"node,omitempty"`
 	// Waiting counts webhooks that nobody has dealt with, OldestSeconds is the age of the
 	// oldest.
 	Waiting       int64   `json:"webhooks_waiting"`
@@ -474,8 +476,7 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 		}
 		s, err := loop.Decode(row.State)
 		switch {
-		case err != nil:
-			return queueState{}, fmt.Errorf("run %s: %w", row.ID, err)
+		case err != nil: // that of a newer version, for instance; its tick tells of it
 		case held && s.StartsAgent() && row.CancelRequestedAt.IsZero():
 			out.Held++
 		case waits[row.ID]:
@@ -538,10 +539,9 @@ func (a *app) setDraining(r *http.Request, command string, drain bool, err error
 	if err != nil {
 		return nil, err
 	}
-	if node == a.node {
+	if a.node == "" { // no other server can tell this one
 		a.draining.Store(drain)
-	}
-	if node != "" {
+	} else {
 		err = a.store.InTx(ctx, func(tx *store.Tx) error { return a.store.DrainNode(ctx, tx, node, drain) })
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -556,13 +556,18 @@ func (a *app) setDraining(r *http.Request, command string, drain bool, err error
 	if !drain {
 		node = r.FormValue("node")
 	}
-	return a.queueState(ctx, node)
+	out, err := a.queueState(ctx, node)
+	out.Node = node
+	return out, err
 }
 
 // drains says whether a server is being drained, this one if none is named.
 func (a *app) drains(ctx context.Context, node string) (bool, error) {
-	if node == "" || node == a.node {
-		return a.draining.Load() || a.queue.Draining(), nil
+	if a.node == "" {
+		return a.draining.Load(), nil
+	}
+	if node == "" {
+		node = a.node
 	}
 	nodes, err := a.store.Nodes(ctx)
 	for _, n := range nodes {

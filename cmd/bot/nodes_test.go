@@ -143,7 +143,7 @@ func TestServersShareRuns(t *testing.T) {
 	if out := op.does("nodes"); !strings.Contains(out, nodes[0].Name) || !strings.Contains(out, nodes[1].Name) {
 		t.Errorf("nodes: %s", out)
 	}
-	if out := op.does("drain", "--node", s2.node); !strings.Contains(out, "Nothing is at work.") {
+	if out := op.does("drain", "--node", s2.node); !strings.Contains(out, "Nothing is at work there.") {
 		t.Errorf("drain: %s", out)
 	}
 	if out := op.does("nodes"); strings.Count(out, "draining") != 1 {

@@ -260,6 +260,9 @@ type drainCmd struct {
 // drainPoll is the pause between two looks whether anything is still at work.
 const drainPoll = 500 * time.Millisecond
 
+// drainLooks is how often at least it looks at a server that has to hear of it first.
+const drainLooks = 5
+
 // Run starts no more agents and waits for those at work.
 func (c *drainCmd) Run(ctx bound, io stdio) error {
 	var q queueState
@@ -268,8 +271,15 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	}
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
-	for told := 0; q.Working > 0; {
-		if q.Working != told {
+	node := q.Node
+	query := nodeFlag{node}.query()
+	// A server that shares a database hears of it within a second or two.
+	looks := 0
+	if node != "" {
+		looks = drainLooks
+	}
+	for told := 0; q.Working > 0 || looks > 0; looks-- {
+		if q.Working != told && q.Working > 0 {
 			fmt.Fprintf(forPeople(io.err), "%s at work; waiting.\n", strs.Count(q.Working, "run"))
 			told = q.Working
 		}
@@ -278,7 +288,8 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", c.query(), &q); err != nil {
+		q = queueState{}
+		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", query, &q); err != nil {
 			return err
 		}
 		if !q.Draining {
@@ -289,6 +300,10 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	}
 	if c.JSON {
 		return printJSON(io.out, q)
+	}
+	if node != "" {
+		fmt.Fprintln(io.out, "Nothing is at work there. The server can be stopped; others go on with its runs.")
+		return nil
 	}
 	fmt.Fprintln(io.out, "Nothing is at work. The server can be stopped; started again, it goes on with all runs.")
 	return nil

@@ -394,7 +394,12 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
 	a.lookNow = make(chan struct{}, 1)
-	if err := a.store.FollowFailovers(ctx, outdated, a.failedOver); err != nil {
+	if err := a.store.FollowFailovers(ctx, func(state []byte) ([]byte, error) {
+		if later, err := outdated(state); err == nil {
+			return later, nil
+		}
+		return state, nil // one that cannot be read is told of by its tick
+	}, a.failedOver); err != nil {
 		return nil, unusableStore(err)
 	}
 	a.metrics = newMetrics(standingMetrics{
@@ -562,7 +567,7 @@ func moved(state []byte) ([]byte, error) {
 
 // returned lets go of what other nodes have taken from this one while it was away.
 func (a *app) returned(ctx context.Context) error {
-	a.log.Warn().Msg("this server was taken for gone; runs that others have by now are left to them")
+	a.log.Warn().Msg("the database was out of reach; runs that other servers have taken meanwhile are left to them")
 	return a.reconciler.Return(ctx)
 }
 
@@ -580,6 +585,9 @@ func nodeName(dataDir string) (string, error) {
 
 // begin cleans up after earlier runs, and has the queue work.
 func (a *app) begin(ctx context.Context) error {
+	if err := a.queue.Announce(ctx); err != nil {
+		return err
+	}
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}

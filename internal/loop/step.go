@@ -1714,7 +1714,9 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
-		if err := e.commitProgress(ctx, s); err != nil {
+		// On a machine that has no tree of the run, the notes are not worth making one: people are
+		// told of the end all the same.
+		if err := e.commitProgress(ctx, s); err != nil && !errors.Is(err, ErrNoWorkTree) {
 			return Next{}, err
 		}
 	}

@@ -22,7 +22,7 @@ func (r *Reconciler) handOver(ctx context.Context, row store.Run) error {
 		return nil
 	}
 	s, err := loop.Decode(row.State)
-	if err != nil || s.End != "" || len(s.Started()) > 0 {
+	if err != nil || !s.Movable() {
 		return nil //nolint:nilerr // a state that cannot be read is told of by the tick
 	}
 	others, err := r.cfg.Store.OthersAccept(ctx, r.cfg.Node)
@@ -53,6 +53,22 @@ func (r *Reconciler) Return(ctx context.Context) error {
 		return true
 	})
 	return errors.Join(append(busy, r.Sweep(ctx))...)
+}
+
+// evictLeft is evict for what was left on disk, unless the run is worked here by now.
+func (r *Reconciler) evictLeft(ctx context.Context, id run.ID) error {
+	if _, taken := r.claimed.LoadOrStore(id, true); taken {
+		return nil
+	}
+	defer r.claimed.Delete(id)
+	row, err := r.cfg.Store.Run(ctx, id)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	if err == nil && !row.Phase.Terminal() && row.Node == r.cfg.Node {
+		return nil // it was given back meanwhile
+	}
+	return r.evict(ctx, id)
 }
 
 // evict ends what a run has at work on this node, and removes what it left.

@@ -25,7 +25,7 @@ const (
 	maxAttempts = 4
 	// lostBefore is for how long before the database was found to be a copy of an earlier moment
 	// webhooks may have arrived that it does not have.
-	lostBefore = 10 * time.Minute
+	lostBefore = time.Hour
 )
 
 // Sweeper finds webhooks that did not arrive.

@@ -145,14 +145,23 @@ func (s *Store) ForgetNode(ctx context.Context, tx *Tx, name string) error {
 	return nil
 }
 
-// MoveRun takes a run from its node, so that another goes on with the state that moved makes of
+// LockNode has signs of life of a node wait for the transaction.
+func (s *Store) LockNode(ctx context.Context, tx *Tx, name string) error {
+	if _, err := texts(ctx, tx, `SELECT name FROM nodes WHERE name = ? FOR UPDATE`, name); err != nil {
+		return fmt.Errorf("lock node %s: %w", name, err)
+	}
+	return nil
+}
+
+// MoveRun takes a run from its node, if it still has it, so that another goes on with the state that moved makes of
 // the run's own. Its places are free, and its requests to models that are not settled stay charged
 // and are its last: what is still at work on the node is no part of the run.
-func (s *Store) MoveRun(ctx context.Context, tx *Tx, id run.ID, moved func(state []byte) ([]byte, error)) error {
+func (s *Store) MoveRun(ctx context.Context, tx *Tx, id run.ID, node string,
+	moved func(state []byte) ([]byte, error)) error {
 	var state []byte
-	err := tx.QueryRowContext(ctx, `SELECT state FROM runs WHERE id = ? AND active = 1`, id).Scan(&state)
+	err := tx.QueryRowContext(ctx, `SELECT state FROM runs WHERE id = ? AND active = 1 AND node = ?`, id, node).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // it has ended
+		return nil // it has ended, or another node has it
 	}
 	if err == nil {
 		state, err = moved(filled(state))

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -38,7 +39,8 @@ func (q *Queue) queueOfRun(ctx context.Context, tx *store.Tx, id run.ID) (string
 
 // takeOverNodes takes the runs from nodes that are gone, so that others go on with them.
 func (q *Queue) takeOverNodes(ctx context.Context) error {
-	if !q.presence.sure() {
+	// When all have been away, one that comes back first leaves the others the time to do so.
+	if !q.presence.sure() || time.Since(q.began) < store.NodeGone {
 		return nil
 	}
 	gone, err := q.st.GoneNodes(ctx, nil)
@@ -52,7 +54,9 @@ func (q *Queue) takeOverNodes(ctx context.Context) error {
 			errs = append(errs, err)
 			continue
 		}
-		q.log.Warn().Str("node", node).Int("runs", runs).Msg("queue: a node is gone; its runs go on elsewhere")
+		if runs > 0 {
+			q.log.Warn().Str("node", node).Int("runs", runs).Msg("queue: a node is gone; its runs go on elsewhere")
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -61,6 +65,10 @@ func (q *Queue) takeOverNodes(ctx context.Context) error {
 func (q *Queue) moveAll(ctx context.Context, node string) (moved int, err error) {
 	for more := true; more; {
 		err := q.st.InTx(ctx, func(tx *store.Tx) error {
+			// Or a node that comes back just now would go on beside those that have its runs.
+			if err := q.st.LockNode(ctx, tx, node); err != nil {
+				return err
+			}
 			gone, err := q.st.GoneNodes(ctx, tx)
 			if err != nil {
 				return err
@@ -74,7 +82,7 @@ func (q *Queue) moveAll(ctx context.Context, node string) (moved int, err error)
 			}
 			more = len(ids) > moveBatch
 			for _, id := range ids[:min(len(ids), moveBatch)] {
-				if err := q.st.MoveRun(ctx, tx, id, q.moved); err != nil {
+				if err := q.st.MoveRun(ctx, tx, id, node, q.moved); err != nil {
 					return err
 				}
 				moved++
@@ -106,7 +114,7 @@ func reroute(ctx context.Context, tx *store.Tx, where string, args ...any) error
 // HandOver takes a run from this node, under its lease, so that another goes on with it.
 func (q *Queue) HandOver(ctx context.Context, id run.ID) error {
 	return q.st.InTx(ctx, func(tx *store.Tx) error {
-		if err := q.st.MoveRun(ctx, tx, id, q.moved); err != nil {
+		if err := q.st.MoveRun(ctx, tx, id, q.node, q.moved); err != nil {
 			return err
 		}
 		return reroute(ctx, tx, `queue = $1 AND args ->> 'run_id' = $2`, queueOf(q.node), string(id))

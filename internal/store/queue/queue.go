@@ -131,6 +131,7 @@ type Queue struct {
 	peers    atomic.Pointer[presence] // the same, for who must not wait
 	sweepers sync.WaitGroup
 	cancel   context.CancelFunc
+	began    time.Time // set before the sweepers start
 }
 
 // Open prepares the queue's tables in st. The queue it returns can insert jobs;
@@ -155,7 +156,9 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	if opts.Node != "" {
 		queues[queueOf(opts.Node)] = river.QueueConfig{MaxWorkers: opts.Workers}
 	}
-	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel))))
+	// While the database is away River says so many times a second.
+	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel)).
+		Sample(&zerolog.BurstSampler{Burst: 10, Period: time.Minute})))
 
 	workers := river.NewWorkers()
 	err := errors.Join(
@@ -213,6 +216,27 @@ func (q *Queue) Present() error {
 	return nil
 }
 
+// Announce says that this process is alive, which Start does otherwise: before what takes long, so
+// that others do not take its node for gone.
+func (q *Queue) Announce(ctx context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.announce(ctx)
+}
+
+func (q *Queue) announce(ctx context.Context) error {
+	if q.presence != nil {
+		return nil
+	}
+	p, err := announce(ctx, q)
+	if err != nil {
+		return fmt.Errorf("start queue: %w", err)
+	}
+	q.presence, q.held, q.began = p, p.held, time.Now()
+	q.peers.Store(&p)
+	return nil
+}
+
 // Start works jobs until Stop, or until ctx ends. It can be called once.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if h.Delivery == nil || h.Advance == nil {
@@ -223,13 +247,11 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	p, err := announce(ctx, q)
-	if err != nil {
-		return fmt.Errorf("start queue: %w", err)
+	if err := q.announce(ctx); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithCancel(q.log.WithContext(ctx))
-	q.presence, q.held, q.handlers, q.cancel = p, p.held, h, cancel
-	q.peers.Store(&p)
+	q.handlers, q.cancel = h, cancel
 
 	// First what others left behind, so that the first fetch sees it.
 	q.maintain(ctx, "take over from dead processes", q.takeOver)
@@ -237,7 +259,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	q.maintain(ctx, "sweep", q.sweep)
 	if err := q.jobs.Start(ctx); err != nil {
 		cancel()
-		return errors.Join(fmt.Errorf("start queue: %w", err), p.leave())
+		return errors.Join(fmt.Errorf("start queue: %w", err), q.presence.leave())
 	}
 	q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from dead processes", q.takeOver) })
 	if q.node != "" {
@@ -258,11 +280,13 @@ func (q *Queue) Stop(ctx context.Context) error {
 	if q.presence == nil {
 		return nil
 	}
-	if err := q.jobs.Stop(ctx); err != nil {
-		return fmt.Errorf("stop queue: %w", err)
+	if q.cancel != nil { // it was started, and not only announced
+		if err := q.jobs.Stop(ctx); err != nil {
+			return fmt.Errorf("stop queue: %w", err)
+		}
+		q.cancel()
+		q.sweepers.Wait()
 	}
-	q.cancel()
-	q.sweepers.Wait()
 	// Only now: as long as a job may run, others must not take it for dead.
 	p := q.presence
 	q.presence = nil

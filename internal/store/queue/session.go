@@ -30,7 +30,7 @@ const (
 	stuck  = 15 * time.Second
 	// reunion is how long after its connection broke a process takes nobody for dead: the
 	// others have lost theirs, too, when PostgreSQL was restarted or a standby took over.
-	reunion = 10 * time.Second
+	reunion = store.NodeGone
 )
 
 // session is the presence of processes with a database in PostgreSQL. Each has a row, and a
@@ -116,10 +116,22 @@ func (s *session) connect(ctx context.Context) error {
 	var number int32
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// Its row is gone where others took the node for gone.
+		draining := 0
+		if s.drained.Load() {
+			draining = 1
+		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO nodes (name, version, agents) VALUES ($1, $2, $3)
-			ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp()`, s.node, s.version, s.capacity()); err != nil {
+			INSERT INTO nodes (name, version, agents, draining) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp()`, s.node, s.version, s.capacity(), draining); err != nil {
 			return err
+		}
+		// A newer version may have changed the tables meanwhile.
+		var oldest int64
+		if err := tx.QueryRow(ctx, `SELECT oldest FROM compatible`).Scan(&oldest); err != nil {
+			return err
+		}
+		if oldest > s.st.Tables() {
+			return fmt.Errorf("%w: only programs that know version %d of the tables work on it", store.ErrNewer, oldest)
 		}
 		return tx.QueryRow(ctx, `
 			WITH me AS (INSERT INTO processes (id, node, tables) VALUES ($1, $3, $4)
@@ -216,11 +228,13 @@ func (s *session) leads() bool { return s.leading.Load() }
 // draining implements presence.
 func (s *session) draining() bool { return s.drained.Load() }
 
-// present implements presence. Time passes also while the process is stopped.
+// present implements presence. Time passes also while the process is stopped, and by the clock on the
+// wall while the machine sleeps.
 func (s *session) present() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.alive.Err() != nil || time.Since(s.heard) > stuck-seenWithin {
+	const most = stuck - seenWithin
+	if s.alive.Err() != nil || time.Since(s.heard) > most || time.Now().Round(0).Sub(s.heard.Round(0)) > most {
 		return errAbsent
 	}
 	return nil
