@@ -313,6 +313,7 @@ func TestOneReviewIsOneRun(t *testing.T) {
 	st := newStage(t, setting{
 		files:  map[string]string{"README.md": strings.Repeat("line\n", 200), ".github/ralph.yml": "review: false\n"},
 		script: "model: scripted\ndefault: [{append: {log.txt: \"x\\n\"}, say: done}]\n",
+		quiet:  3 * time.Second, // longer than 21 webhooks take to arrive on a busy machine
 	})
 	s := st.serve()
 	issue := st.label("Say hello", "- [ ] Write the log\n")
