@@ -35,7 +35,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 func (st *stage) node(n int) *stage {
 	other := *st
 	other.config.DataDir = st.dataDirs[n]
-	other.config.Listen = freeAddr(st.t)
+	// Nobody else takes a port there while the server is down.
+	other.config.Listen = freeAddrOf(st.t, "127.0.77.1")
 	return &other
 }
 
@@ -368,6 +369,7 @@ func TestStandbyTakesOver(t *testing.T) {
 		})
 	}
 	st.settled(s)
+	st.forgets = true
 	for _, issue := range issues {
 		st.complete(issue, "feat: write one", "feat: write two")
 	}

@@ -43,6 +43,8 @@ type stage struct {
 	install ghsim.Installation
 	dir     string
 	config  config.Server
+	// forgets: the database has lost what was committed last.
+	forgets bool
 	// dataDirs are those of all servers, where there are several.
 	dataDirs []string
 	// token is the person's own.
@@ -441,7 +443,12 @@ func (st *stage) waitHealthy(p *process) {
 // freeAddr is an address on loopback that nobody listens on.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	return freeAddrOf(t, "127.0.0.1")
+}
+
+func freeAddrOf(t testing.TB, host string) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
 	if err != nil {
 		t.Fatal(err)
 	}
