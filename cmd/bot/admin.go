@@ -186,7 +186,7 @@ func (a *app) admin() http.Handler {
 		"GET /runs":              a.listRuns,
 		"GET /runs/{id}":         a.showRun,
 		"POST /runs/{id}/{verb}": a.operateRun,
-		"GET /queue":             func(r *http.Request) (any, error) { return a.queueState(r.Context(), r.FormValue("node")) },
+		"GET /queue":             a.askQueue,
 		"GET /nodes":             a.listNodes,
 		"POST /pause":            a.pause,
 		"POST /drain":            a.drain,
@@ -431,6 +431,10 @@ type queueState struct {
 	MaxPlaces int `json:"places"`
 }
 
+func (a *app) askQueue(r *http.Request) (any, error) {
+	return a.queueState(r.Context(), r.FormValue("node"))
+}
+
 // queueState says what waits; node names the one whose runs are counted, "" for all.
 func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	b, err := a.store.Backlog(ctx)
@@ -441,10 +445,7 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	if err != nil {
 		return queueState{}, err
 	}
-	out := queueState{Waiting: b.Waiting}
-	if out.Draining, err = a.drains(ctx, node); err != nil {
-		return queueState{}, err
-	}
+	out := queueState{Waiting: b.Waiting, Draining: a.draining.Load()}
 	if !since.IsZero() {
 		out.Paused = &since
 	}
@@ -461,7 +462,7 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	}
 	out.Places, out.MaxPlaces = all.Running, all.Limit
 	if a.node != "" {
-		if out.Places, out.MaxPlaces, err = a.sharedPlaces(ctx, node); err != nil {
+		if err := a.askNodes(ctx, node, &out); err != nil {
 			return queueState{}, err
 		}
 	}
@@ -490,16 +491,23 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	return out, nil
 }
 
-// sharedPlaces is how many agents and checks are at work, and may be, on one of the servers that
-// share a database, or on all.
-func (a *app) sharedPlaces(ctx context.Context, node string) (working, most int, err error) {
+// askNodes puts into q what the nodes that share a database say: how many agents and checks are at
+// work, and may be, on the node or on all, and whether it is being drained, this one if none is named.
+func (a *app) askNodes(ctx context.Context, node string, q *queueState) error {
 	nodes, err := a.store.Nodes(ctx)
+	if err != nil {
+		return err
+	}
+	q.Places, q.MaxPlaces = 0, 0
 	for _, n := range nodes {
 		if node == "" || n.Name == node {
-			working, most = working+n.Working, most+n.Agents
+			q.Places, q.MaxPlaces = q.Places+n.Working, q.MaxPlaces+n.Agents
+		}
+		if n.Name == cmp.Or(node, a.node) {
+			q.Draining = n.Draining
 		}
 	}
-	return working, most, err
+	return nil
 }
 
 // held says whether no new agent may be started; it is reconcile.Config.Hold.
@@ -546,7 +554,8 @@ func (a *app) setDraining(r *http.Request, command string, drain bool, err error
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, &run.UserError{
-			Message: fmt.Sprintf("no server is called %q", node), Hint: "list them with " + calledAs() + " nodes", Err: err,
+			Message: fmt.Sprintf("no server is called %q", node), Err: err,
+			Hint: "list them with " + calledAs() + " nodes",
 		}
 	}
 	if err != nil {
@@ -559,23 +568,6 @@ func (a *app) setDraining(r *http.Request, command string, drain bool, err error
 	out, err := a.queueState(ctx, node)
 	out.Node = node
 	return out, err
-}
-
-// drains says whether a server is being drained, this one if none is named.
-func (a *app) drains(ctx context.Context, node string) (bool, error) {
-	if a.node == "" {
-		return a.draining.Load(), nil
-	}
-	if node == "" {
-		node = a.node
-	}
-	nodes, err := a.store.Nodes(ctx)
-	for _, n := range nodes {
-		if n.Name == node {
-			return n.Draining, err
-		}
-	}
-	return false, err
 }
 
 func (a *app) changed(ctx context.Context, command string, err error) (any, error) {
@@ -613,8 +605,8 @@ func (a *app) listNodes(r *http.Request) (any, error) {
 	out := []serverNode{}
 	for _, n := range nodes {
 		line := serverNode{
-			Name: n.Name, Version: n.Version, Started: n.StartedAt, Seen: n.SeenAt, Working: n.Working, Agents: n.Agents,
-			Runs: n.Runs, State: "working",
+			Name: n.Name, Version: n.Version, Started: n.StartedAt, Seen: n.SeenAt, Working: n.Working,
+			Agents: n.Agents, Runs: n.Runs, State: "working",
 		}
 		switch {
 		case n.Gone:
@@ -639,8 +631,8 @@ func (a *app) onlyNode(ctx context.Context) ([]store.Node, error) {
 	}
 	v, _ := versionOf()
 	return []store.Node{{
-		Name: name, Version: v, Agents: all.Limit, Working: all.Running, Runs: len(all.Runs), Draining: a.draining.Load(),
-		StartedAt: a.started, SeenAt: time.Now(),
+		Name: name, Version: v, Agents: all.Limit, Working: all.Running, Runs: len(all.Runs),
+		Draining: a.draining.Load(), StartedAt: a.started, SeenAt: time.Now(),
 	}}, nil
 }
 

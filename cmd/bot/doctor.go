@@ -369,7 +369,7 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 			return f
 		}
 	}
-	if err := reconcile.CheckDataDir(dir); err != nil && (cfg.Sandbox.Kind == config.SandboxDocker || cfg.Sandbox.Kind == config.SandboxKubernetes) {
+	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Contained() {
 		f.err = err
 		return f
 	}

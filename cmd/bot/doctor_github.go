@@ -35,7 +35,7 @@ const (
 // models asks the endpoints behind the gateway whether they take the keys.
 func (c *doctorCmd) models(ctx context.Context, cfg config.Server) []finding {
 	backend, err := agent.Lookup(cfg.Agent.Name, agentOptions(cfg, ""))
-	if err != nil || cfg.Sandbox.Kind != config.SandboxDocker && cfg.Sandbox.Kind != config.SandboxKubernetes {
+	if err != nil || !cfg.Sandbox.Contained() {
 		return nil // the agent's own check says the former; elsewhere the agent brings its own credentials
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
@@ -141,7 +141,7 @@ func (d appDoctor) keys(ctx context.Context) finding {
 	if err == nil && len(refused) > 0 {
 		f.optional = true
 		f.err = &run.UserError{
-			Message: "GitHub does not know " + strings.Join(refused, ", ") + "; " + strings.Join(taken, ", ") + " works",
+			Message: fmt.Sprintf("GitHub does not know %s; %s works", strings.Join(refused, ", "), strings.Join(taken, ", ")),
 			Hint:    "remove from the file what the App's settings page does not list",
 		}
 	}

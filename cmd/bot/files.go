@@ -140,8 +140,8 @@ func (c *doctorCmd) files(ctx context.Context, cfg config.Server) finding {
 	if err := probe(ctx, blob.Seal(bucket(cfg.Files.S3), keys)); err != nil {
 		f.err = &run.UserError{
 			Message: "the bucket cannot be used: " + err.Error(), Err: err,
-			Hint: "look whether files.s3 names the right endpoint, region and bucket, and whether " + config.EnvS3AccessKey +
-				" may put, get, delete and list objects there",
+			Hint: "look whether files.s3 names the right endpoint, region and bucket, and whether " +
+				config.EnvS3AccessKey + " may put, get, delete and list objects there",
 		}
 	}
 	return f

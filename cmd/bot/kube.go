@@ -70,6 +70,7 @@ func (c *doctorCmd) kubernetes(ctx context.Context, cfg config.Server) finding {
 		err = box.Check(ctx)
 	}
 	f.err = err
-	f.ok = "pods run in the namespace " + cfg.Sandbox.Kubernetes.Namespace + ", and reach neither each other nor anything else"
+	f.ok = "pods run in the namespace " + cfg.Sandbox.Kubernetes.Namespace +
+		", and reach neither each other nor anything else"
 	return f
 }

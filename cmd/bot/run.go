@@ -240,7 +240,8 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		return err
 	}
 	limits := transcript.Limits(config.DefaultTranscripts())
-	if err := kept.Prune(context.WithoutCancel(ctx), limits, time.Now(), func(id run.ID) bool { return id == s.Run }); err != nil {
+	isActive := func(id run.ID) bool { return id == s.Run }
+	if err := kept.Prune(context.WithoutCancel(ctx), limits, time.Now(), isActive); err != nil {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)

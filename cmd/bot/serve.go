@@ -537,7 +537,7 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 }
 
 // turn has the servers that share a database share what GitHub takes of an installation.
-func (a *app) turn(cfg config.Server) func(context.Context, int64, time.Duration, time.Duration) (time.Duration, error) {
+func (a *app) turn(cfg config.Server) ghapp.Turn {
 	if cfg.DatabaseURL == "" {
 		return nil
 	}

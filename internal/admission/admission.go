@@ -70,7 +70,9 @@ type counts struct {
 }
 
 func newCounts() counts {
-	return counts{nodes: map[string]int{}, repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{}}
+	return counts{
+		nodes: map[string]int{}, repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{},
+	}
 }
 
 func (n *counts) add(c Claim) {
@@ -92,8 +94,9 @@ func (l Limits) full(n counts, c Claim) string {
 		return fmt.Sprintf("%d of %d agents of this repository are at work", n.repos[c.Repository], l.Repository)
 	case over(l.Owner, n.owners[c.Owner]):
 		return fmt.Sprintf("%d of %d agents of this owner are at work", n.owners[c.Owner], l.Owner)
-	case over(cmp.Or(c.Room, l.Agents), n.nodes[c.Node]):
-		return fmt.Sprintf("%d of %d agents of this server are at work", n.nodes[c.Node], cmp.Or(c.Room, l.Agents))
+	}
+	if most := cmp.Or(c.Room, l.Agents); over(most, n.nodes[c.Node]) {
+		return fmt.Sprintf("%d of %d agents of this server are at work", n.nodes[c.Node], most)
 	}
 	return ""
 }

@@ -697,9 +697,12 @@ func (s Server) check(report reporter) {
 	}
 }
 
+// Contained says whether commands run in containers of an image.
+func (s Sandbox) Contained() bool { return s.Kind == SandboxDocker || s.Kind == SandboxKubernetes }
+
 // Gated says whether commands reach nothing but the gateway.
 func (s Sandbox) Gated() bool {
-	return s.Kind == SandboxDocker || s.Kind == SandboxKubernetes || s.Kind == SandboxLocal && s.LocalIsolation == "bwrap"
+	return s.Contained() || s.Kind == SandboxLocal && s.LocalIsolation == "bwrap"
 }
 
 func (s Sandbox) check(allowLocal bool, report reporter) {

@@ -52,12 +52,15 @@ type Config struct {
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
 	// Present is an error where others may do by now what this process was about to: it must
-	// not write. Turn takes the next turn to write to an installation, where several processes
-	// share what GitHub takes, and says how long to wait for it; a turn that is more than most
-	// off is not taken. nil is for a process that is alone.
+	// not write. Turn is how several processes share what GitHub takes. nil is for a process that
+	// is alone.
 	Present func() error
-	Turn    func(ctx context.Context, installation int64, every, most time.Duration) (wait time.Duration, err error)
+	Turn    Turn
 }
+
+// Turn takes the next turn to write to an installation, which are every apart, and says how long to
+// wait for it. One that is more than most off is not taken.
+type Turn func(ctx context.Context, installation int64, every, most time.Duration) (wait time.Duration, err error)
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
 type App struct {
@@ -69,7 +72,7 @@ type App struct {
 	kept         *answers
 	writeEvery   time.Duration
 	present      func() error
-	turn         func(ctx context.Context, installation int64, every, most time.Duration) (time.Duration, error)
+	turn         Turn
 	jwtClient    *github.Client
 
 	mu     sync.Mutex

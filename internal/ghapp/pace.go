@@ -181,8 +181,9 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 // or gives the write back where that is far off.
 func (l *lane) share(ctx context.Context) error {
 	if l.shared != nil {
+		urgent, _ := ctx.Value(urgentKey{}).(bool)
 		most := maxPause
-		if urgent, _ := ctx.Value(urgentKey{}).(bool); urgent {
+		if urgent {
 			most = maxDebt
 		}
 		wait, err := l.shared(ctx, most)
@@ -191,7 +192,7 @@ func (l *lane) share(ctx context.Context) error {
 			return fmt.Errorf("wait for the pace of writes: %w", err)
 		case wait > most:
 			return later(wait)
-		case wait > 0 && most == maxPause:
+		case wait > 0 && !urgent:
 			timer := time.NewTimer(wait)
 			defer timer.Stop()
 			select {

@@ -34,18 +34,6 @@ type Node struct {
 	StartedAt, SeenAt time.Time
 }
 
-// RegisterNode notes that a node works from now on.
-func (s *Store) RegisterNode(ctx context.Context, tx *Tx, name, version string, agents int) error {
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO nodes (name, version, agents) VALUES (?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET version = excluded.version, agents = excluded.agents, draining = 0,
-			started_at = clock_timestamp(), seen_at = clock_timestamp()`, name, version, agents)
-	if err != nil {
-		return fmt.Errorf("register node %s: %w", name, err)
-	}
-	return nil
-}
-
 // Nodes lists the nodes, by name.
 func (s *Store) Nodes(ctx context.Context) (out []Node, err error) {
 	if s.engine != Postgres {

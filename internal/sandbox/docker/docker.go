@@ -299,21 +299,12 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		return sandbox.Handle{}, errors.New("spec names no image")
 	}
 	d := rundir.Dir(spec.RunDir)
-	if err := d.Create(); err != nil {
-		return sandbox.Handle{}, err
-	}
-	// Two processes that start the same name take turns; so whatever is found
-	// half done was left by a dead one.
-	unlock, err := d.Lock(ctx)
+	noted, unlock, err := d.Enter(ctx, rundir.Start{Name: name, Grace: spec.Grace})
 	if err != nil {
 		return sandbox.Handle{}, err
 	}
 	defer unlock()
 
-	noted, err := d.Begin(rundir.Start{Name: name, Grace: cmp.Or(max(spec.Grace, 0), sandbox.DefaultGrace)})
-	if err != nil {
-		return sandbox.Handle{}, err
-	}
 	h := sandbox.Handle{Node: s.opts.Node, Name: name, RunDir: spec.RunDir}
 	// A request of a dead process may still be under way in the engine: the
 	// name is taken before there is a container to be seen.

@@ -63,18 +63,12 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		return sandbox.Handle{}, err
 	}
 	d := rundir.Dir(spec.RunDir)
-	if err := errors.Join(d.Create(), notes(d).Create()); err != nil {
-		return sandbox.Handle{}, err
-	}
-	// Two processes that start the same name take turns; so whatever is found half done
-	// was left by a dead one.
-	unlock, err := d.Lock(ctx)
+	start, unlock, err := d.Enter(ctx, rundir.Start{Name: name, Grace: spec.Grace})
 	if err != nil {
 		return sandbox.Handle{}, err
 	}
 	defer unlock()
-	start, err := d.Begin(rundir.Start{Name: name, Grace: cmp.Or(max(spec.Grace, 0), sandbox.DefaultGrace)})
-	if err != nil {
+	if err := notes(d).Create(); err != nil {
 		return sandbox.Handle{}, err
 	}
 	n, err := begin(d, spec)

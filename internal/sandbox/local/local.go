@@ -167,23 +167,12 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		}
 	}
 	d := rundir.Dir(spec.RunDir)
-	if err := d.Create(); err != nil {
-		return sandbox.Handle{}, err
-	}
-	unlock, err := d.Lock(ctx)
+	noted, unlock, err := d.Enter(ctx, rundir.Start{Name: name, Token: rand.Text(), Grace: spec.Grace})
 	if err != nil {
 		return sandbox.Handle{}, err
 	}
 	defer unlock()
 
-	grace := spec.Grace
-	if grace <= 0 {
-		grace = sandbox.DefaultGrace
-	}
-	noted, err := d.Begin(rundir.Start{Name: name, Token: rand.Text(), Grace: grace})
-	if err != nil {
-		return sandbox.Handle{}, err
-	}
 	hist, err := d.History()
 	if err != nil {
 		return sandbox.Handle{}, err

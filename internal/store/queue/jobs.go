@@ -218,7 +218,7 @@ var errAbsent = errors.New("queue: the connection to the database was lost")
 // do what it does.
 func (q *Queue) whileHeld(ctx context.Context) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(q.held(), func() { cancel(errAbsent) })
+	stop := context.AfterFunc(q.presence().held(), func() { cancel(errAbsent) })
 	return ctx, func() {
 		stop()
 		cancel(context.Canceled)

@@ -40,7 +40,7 @@ func (q *Queue) queueOfRun(ctx context.Context, tx *store.Tx, id run.ID) (string
 // takeOverNodes takes the runs from nodes that are gone, so that others go on with them.
 func (q *Queue) takeOverNodes(ctx context.Context) error {
 	// When all have been away, one that comes back first leaves the others the time to do so.
-	if !q.presence.sure() || time.Since(q.began) < store.NodeGone {
+	if !q.presence().sure() || time.Since(q.began) < store.NodeGone {
 		return nil
 	}
 	gone, err := q.st.GoneNodes(ctx, nil)
@@ -125,7 +125,7 @@ func (q *Queue) HandOver(ctx context.Context, id run.ID) error {
 func (q *Queue) cleanUp() func(context.Context) error {
 	done := 0
 	return func(ctx context.Context) error {
-		n := q.presence.absences()
+		n := q.presence().absences()
 		if n == done || q.returned == nil {
 			return nil
 		}

@@ -125,10 +125,8 @@ type Queue struct {
 	woken sync.Map
 
 	mu       sync.Mutex
-	handlers Handlers               // set once, before the client starts
-	held     func() context.Context // that of the presence, set with them
-	presence presence
-	peers    atomic.Pointer[presence] // the same, for who must not wait
+	handlers Handlers // set once, before the client starts
+	peers    atomic.Pointer[presence]
 	sweepers sync.WaitGroup
 	cancel   context.CancelFunc
 	began    time.Time // set before the sweepers start
@@ -225,17 +223,20 @@ func (q *Queue) Announce(ctx context.Context) error {
 }
 
 func (q *Queue) announce(ctx context.Context) error {
-	if q.presence != nil {
+	if q.peers.Load() != nil {
 		return nil
 	}
 	p, err := announce(ctx, q)
 	if err != nil {
 		return fmt.Errorf("start queue: %w", err)
 	}
-	q.presence, q.held, q.began = p, p.held, time.Now()
+	q.began = time.Now()
 	q.peers.Store(&p)
 	return nil
 }
+
+// presence is how this process stands to the others, from Announce to Stop.
+func (q *Queue) presence() presence { return *q.peers.Load() }
 
 // Start works jobs until Stop, or until ctx ends. It can be called once.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
@@ -259,7 +260,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	q.maintain(ctx, "sweep", q.sweep)
 	if err := q.jobs.Start(ctx); err != nil {
 		cancel()
-		return errors.Join(fmt.Errorf("start queue: %w", err), q.presence.leave())
+		return errors.Join(fmt.Errorf("start queue: %w", err), q.presence().leave())
 	}
 	q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from dead processes", q.takeOver) })
 	if q.node != "" {
@@ -277,7 +278,7 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 func (q *Queue) Stop(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.presence == nil {
+	if q.peers.Load() == nil {
 		return nil
 	}
 	if q.cancel != nil { // it was started, and not only announced
@@ -288,8 +289,7 @@ func (q *Queue) Stop(ctx context.Context) error {
 		q.sweepers.Wait()
 	}
 	// Only now: as long as a job may run, others must not take it for dead.
-	p := q.presence
-	q.presence = nil
+	p := q.presence()
 	q.peers.Store(nil)
 	if err := p.leave(); err != nil {
 		return fmt.Errorf("stop queue: %w", err)

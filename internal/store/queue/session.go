@@ -27,7 +27,7 @@ const (
 	// free, and stuck how long where it holds the lock: its machine was stopped, or cut
 	// off, and its session is ended.
 	silent = 2 * time.Second
-	stuck  = 15 * time.Second
+	stuck  = store.NodeGone
 	// reunion is how long after its connection broke a process takes nobody for dead: the
 	// others have lost theirs, too, when PostgreSQL was restarted or a standby took over.
 	reunion = store.NodeGone
@@ -59,11 +59,6 @@ type session struct {
 
 func announceSession(ctx context.Context, q *Queue) (*session, error) {
 	s := &session{st: q.st, member: q.member}
-	if err := q.st.InTx(ctx, func(tx *store.Tx) error {
-		return q.st.RegisterNode(ctx, tx, s.node, s.version, s.capacity())
-	}); err != nil {
-		return nil, fmt.Errorf("announce presence: %w", err)
-	}
 	if err := s.connect(ctx); err != nil {
 		return nil, fmt.Errorf("announce presence: %w", err)
 	}
@@ -112,10 +107,18 @@ func (s *session) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	first := s.alive == nil
+	s.mu.Unlock()
 	var held bool
 	var number int32
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		// Its row is gone where others took the node for gone.
+		if first { // what was said of an earlier process of the node does not hold for this one
+			if _, err := tx.Exec(ctx, `DELETE FROM nodes WHERE name = $1`, s.node); err != nil {
+				return err
+			}
+		}
+		// Otherwise its row is gone where others took the node for gone.
 		draining := 0
 		if s.drained.Load() {
 			draining = 1

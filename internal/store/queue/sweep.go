@@ -24,7 +24,7 @@ const (
 // already are skipped. Reading and inserting are one transaction, so that what
 // another worker finishes meanwhile is not begun anew.
 func (q *Queue) sweep(ctx context.Context) error {
-	if !q.presence.leads() {
+	if !q.presence().leads() {
 		return nil
 	}
 	return q.st.InTx(ctx, func(tx *store.Tx) error {
@@ -57,7 +57,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 
 // takeOver makes the jobs and leases of processes that died available again.
 func (q *Queue) takeOver(ctx context.Context) error {
-	return q.presence.eachDead(ctx, func(id string) error {
+	return q.presence().eachDead(ctx, func(id string) error {
 		n, err := q.rescue(ctx, func(owner string) bool { return owner == id })
 		if err != nil {
 			return fmt.Errorf("rescue jobs of %s: %w", id, err)
@@ -78,7 +78,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 	// was seen.
 	lost := func(owner string) bool {
 		if !known[owner] {
-			now, err := q.presence.known(ctx)
+			now, err := q.presence().known(ctx)
 			if err != nil {
 				return false // the next look finds it
 			}

@@ -8,6 +8,7 @@
 package rundir
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,6 +95,24 @@ func (d Dir) Lock(ctx context.Context) (unlock func(), err error) {
 		case <-time.After(lockRetry):
 		}
 	}
+}
+
+// Enter makes the directory, waits for the turn of this process among those that start the same name,
+// and notes the start; see Begin. A grace of nothing is the default one. What is found half done until
+// unlock is called was left by a dead process.
+func (d Dir) Enter(ctx context.Context, s Start) (noted Start, unlock func(), err error) {
+	if err := d.Create(); err != nil {
+		return Start{}, nil, err
+	}
+	if unlock, err = d.Lock(ctx); err != nil {
+		return Start{}, nil, err
+	}
+	s.Grace = cmp.Or(max(s.Grace, 0), sandbox.DefaultGrace)
+	if noted, err = d.Begin(s); err != nil {
+		unlock()
+		return Start{}, nil, err
+	}
+	return noted, unlock, nil
 }
 
 // Begin notes the start, or gives what was noted of it earlier. Another name
