@@ -52,7 +52,8 @@ func (s *Store) noteOldest(ctx context.Context) error {
 	if s.engine != Postgres {
 		return nil
 	}
-	if _, err := s.writer.ExecContext(ctx, `UPDATE compatible SET oldest = ? WHERE oldest < ?`, oldestBeside, oldestBeside); err != nil {
+	_, err := s.writer.ExecContext(ctx, `UPDATE compatible SET oldest = ?1 WHERE oldest < ?1`, oldestBeside)
+	if err != nil {
 		return fmt.Errorf("migrate: note which programs may work on the tables: %w", err)
 	}
 	return nil

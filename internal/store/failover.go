@@ -41,11 +41,12 @@ func (s *Store) afterConnect(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	}
 	var timeline string
-	if err := conn.QueryRow(ctx, `SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`).Scan(&timeline); err != nil {
+	err := conn.QueryRow(ctx, `SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)`).Scan(&timeline)
+	if err != nil {
 		return nil //nolint:nilerr // some services do not say
 	}
 	runs := -1
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
 		runs, err = f.follow(ctx, tx, timeline)
 		return err
 	})
@@ -91,8 +92,8 @@ func (f *failover) follow(ctx context.Context, tx pgx.Tx, timeline string) (int,
 	batch.Queue(`INSERT INTO restores (at) VALUES ($1)`, micros(time.Now()))
 	batch.Queue(`DELETE FROM places WHERE run_id IN (SELECT id FROM runs WHERE active = 1)`)
 	for id, state := range states {
-		batch.Queue(`UPDATE runs SET state = $1, lease_owner = '', lease_until = 0, generation = generation + 2 WHERE id = $2`,
-			blob(state), id)
+		batch.Queue(`UPDATE runs SET state = $1, lease_owner = '', lease_until = 0, generation = generation + 2
+			WHERE id = $2`, blob(state), id)
 	}
 	return len(states), tx.SendBatch(ctx, batch).Close()
 }

@@ -71,13 +71,15 @@ func (s *Store) DrainNode(ctx context.Context, tx *Tx, name string, drain bool) 
 
 // accepting are the nodes that take runs, the one first that has the fewest for what it takes.
 const accepting = `SELECT name FROM nodes WHERE draining = 0 AND seen_at > clock_timestamp() - ` + gone + `
-	ORDER BY (SELECT count(*) FROM runs AS had WHERE had.active = 1 AND had.node = name)::float8 / greatest(agents, 1), name`
+	ORDER BY (SELECT count(*) FROM runs AS had WHERE had.active = 1 AND had.node = name)::float8 / greatest(agents, 1),
+		name`
 
 // AssignRun gives a run that no node has to the one that has the fewest for what it takes, and
 // returns the node that the run has then: "" where no node takes any.
 func (s *Store) AssignRun(ctx context.Context, tx *Tx, id run.ID) (node string, err error) {
 	err = tx.QueryRowContext(ctx, `
-		UPDATE runs SET node = coalesce((`+accepting+` LIMIT 1), '') WHERE id = ? AND node = '' RETURNING node`, id).Scan(&node)
+		UPDATE runs SET node = coalesce((`+accepting+` LIMIT 1), '')
+		WHERE id = ? AND node = '' RETURNING node`, id).Scan(&node)
 	if errors.Is(err, sql.ErrNoRows) {
 		node, err = s.NodeOf(ctx, tx, id)
 	}
@@ -92,7 +94,8 @@ func (s *Store) OthersAccept(ctx context.Context, node string) (ok bool, err err
 	if s.engine != Postgres {
 		return false, nil
 	}
-	err = s.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM (`+accepting+`) AS takes WHERE name <> ?)`, node).Scan(&ok)
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM (`+accepting+`) AS takes WHERE name <> ?)`, node).Scan(&ok)
 	if err != nil {
 		return false, fmt.Errorf("look for other nodes: %w", err)
 	}
@@ -147,7 +150,8 @@ func (s *Store) LockNode(ctx context.Context, tx *Tx, name string) error {
 func (s *Store) MoveRun(ctx context.Context, tx *Tx, id run.ID, node string,
 	moved func(state []byte) ([]byte, error)) error {
 	var state []byte
-	err := tx.QueryRowContext(ctx, `SELECT state FROM runs WHERE id = ? AND active = 1 AND node = ?`, id, node).Scan(&state)
+	err := tx.QueryRowContext(ctx, `
+		SELECT state FROM runs WHERE id = ? AND active = 1 AND node = ?`, id, node).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // it has ended, or another node has it
 	}
@@ -158,7 +162,8 @@ func (s *Store) MoveRun(ctx context.Context, tx *Tx, id run.ID, node string,
 		return fmt.Errorf("move run %s: %w", id, err)
 	}
 	if _, err := tx.ExecContext(ctx, `
-		UPDATE runs SET node = '', state = ?, lease_owner = '', lease_until = 0, generation = generation + 1 WHERE id = ?`,
+		UPDATE runs SET node = '', state = ?, lease_owner = '', lease_until = 0, generation = generation + 1
+		WHERE id = ?`,
 		blob(state), id); err != nil {
 		return fmt.Errorf("move run %s: %w", id, err)
 	}

@@ -180,7 +180,8 @@ func (s *Store) PrunePlaces(ctx context.Context, tx *Tx, before time.Time) error
 // TakeTurn takes the next of the turns of a name, which are every apart, but for a few at once
 // after a pause, and says how long it is off. One that is more than most off is not taken. The clock
 // is PostgreSQL's, for processes that share a database there.
-func (s *Store) TakeTurn(ctx context.Context, name string, every, most time.Duration, atOnce int) (wait time.Duration, err error) {
+func (s *Store) TakeTurn(ctx context.Context, name string, every, most time.Duration,
+	atOnce int) (wait time.Duration, err error) {
 	var off int64
 	// at is when the turn after the last one that was taken is, without the few at once.
 	err = s.single.QueryRowContext(ctx, `

@@ -250,7 +250,7 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 
 // ActiveRunIDs lists the ids of ActiveRuns with the nodes that have them, as tx sees them.
 func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) (ids []run.ID, nodes []string, err error) {
-	err = each(ctx, tx, `SELECT id, node FROM runs WHERE active = 1 ORDER BY created_at, rowid`, func(scan func(...any) error) error {
+	add := func(scan func(...any) error) error {
 		var id run.ID
 		var node string
 		if err := scan(&id, &node); err != nil {
@@ -258,7 +258,8 @@ func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) (ids []run.ID, nodes [
 		}
 		ids, nodes = append(ids, id), append(nodes, node)
 		return nil
-	})
+	}
+	err = each(ctx, tx, `SELECT id, node FROM runs WHERE active = 1 ORDER BY created_at, rowid`, add)
 	if err != nil {
 		return nil, nil, fmt.Errorf("active run ids: %w", err)
 	}

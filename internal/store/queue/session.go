@@ -125,7 +125,8 @@ func (s *session) connect(ctx context.Context) error {
 		}
 		if _, err := tx.Exec(ctx, `
 			INSERT INTO nodes (name, version, agents, draining) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp()`, s.node, s.version, s.capacity(), draining); err != nil {
+			ON CONFLICT (name) DO UPDATE SET seen_at = clock_timestamp()`,
+			s.node, s.version, s.capacity(), draining); err != nil {
 			return err
 		}
 		// A newer version may have changed the tables meanwhile.
@@ -139,7 +140,8 @@ func (s *session) connect(ctx context.Context) error {
 		return tx.QueryRow(ctx, `
 			WITH me AS (INSERT INTO processes (id, node, tables) VALUES ($1, $3, $4)
 				ON CONFLICT (id) DO UPDATE SET number = DEFAULT, seen_at = clock_timestamp() RETURNING number)
-			SELECT number, pg_try_advisory_lock($2, number) FROM me`, s.id, presenceClass, s.node, s.st.Tables()).Scan(&number, &held)
+			SELECT number, pg_try_advisory_lock($2, number) FROM me`,
+			s.id, presenceClass, s.node, s.st.Tables()).Scan(&number, &held)
 	})
 	if err == nil && !held {
 		err = errors.New("a new lock is held by somebody else")
