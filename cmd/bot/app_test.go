@@ -694,127 +694,6 @@ func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	return issue, state
 }
 
-// TestKilledAtEveryStep expects of a server that is killed at each step the
-// result of one that nothing happened to.
-func TestKilledAtEveryStep(t *testing.T) {
-	t.Parallel()
-	t.Run("a run that goes well", func(t *testing.T) {
-		t.Parallel()
-		counts := filepath.Join(shortTempDir(t), "starts.json")
-		st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
-state: %q
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-default: [{files: {two.txt: "2\n"}, say: done}]
-review: [{say: fine}]
-`, counts)})
-		issue, state := st.killed(func() ghsim.Issue { return st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n") })
-		if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
-			t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
-		}
-		pr := st.onlyPR()
-		if diff := cmp.Diff([]string{wantSubjects[0], wantSubjects[1], wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
-			t.Error(diff)
-		}
-		if pr.Draft {
-			t.Error("the pull request is a draft")
-		}
-		if checks, _ := st.checks(); !slices.Equal(checks,
-			[]string{"completed neutral", "completed neutral", "completed success"}) {
-			t.Errorf("check runs by commit: %q", checks)
-		}
-		got := st.issue(issue.Number)
-		if len(got.Comments) != 0 || len(got.Reactions) != 1 {
-			t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
-		}
-		starts, err := os.ReadFile(counts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := `{"T1":1,"T2":1,"review":1}`; strings.TrimSpace(string(starts)) != want {
-			t.Errorf("agents started %s, want %s", starts, want)
-		}
-	})
-	t.Run("a run that ends short", func(t *testing.T) {
-		t.Parallel()
-		st := newStage(t, setting{
-			script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\"}, say: done}]\ndefault: [{misbehave: nothing}]\n",
-			change: func(c *config.Server) { c.Limits.TaskAttempts = 1 },
-		})
-		issue, state := st.killed(func() ghsim.Issue { return st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n") })
-		if state.End != run.EndBlocked {
-			t.Errorf("ended %s", state.End)
-		}
-		pr := st.onlyPR()
-		if diff := cmp.Diff([]string{wantSubjects[0], "chore: record what was tried"}, subjects(pr.Commits)); diff != "" {
-			t.Error(diff)
-		}
-		if checks, _ := st.checks(); !slices.Equal(checks, []string{"completed neutral", "completed failure"}) {
-			t.Errorf("check runs by commit: %q", checks)
-		}
-		got := st.issue(issue.Number)
-		if len(got.Comments) != 1 || len(got.Reactions) != 1 {
-			t.Errorf("%d comments, %d reactions, want one of each", len(got.Comments), len(got.Reactions))
-		}
-	})
-	t.Run("a run that a review brings", func(t *testing.T) {
-		t.Parallel()
-		counts := filepath.Join(shortTempDir(t), "starts.json")
-		st := newStage(t, setting{files: quick, script: fmt.Sprintf(`model: scripted
-state: %q
-tasks:
-  one: [{files: {one.txt: "a\nb\n"}, say: done}]
-  Address: [{files: {two.txt: "zwei\n"}, say: done}]
-default: [{files: {two.txt: "2\n"}, say: done}]
-`, counts)})
-		s := st.serve()
-		issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
-		first := st.ended(s.store, issue)
-		if first.End != run.EndAllTasksComplete {
-			t.Fatalf("ended %s: %s", first.End, first.EndDetail)
-		}
-		st.processed(s)
-		s.stop()
-		before := subjects(st.onlyPR().Commits)
-		var rv ghsim.Review
-		_, state := st.killed(func() ghsim.Issue {
-			rv = st.review(person, "COMMENTED", "",
-				ghsim.ReviewLine{Path: "one.txt", Line: 2, Body: "```suggestion\nB\n```"},
-				ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "Say it in German."})
-			return issue
-		})
-		if state.End != run.EndAllTasksComplete || state.Run == first.Run || state.Iteration != 4 || state.Iterations() != 2 {
-			t.Errorf("ended %s (%s) after %d iterations", state.End, state.EndDetail, state.Iteration)
-		}
-		// Each task has one commit and each conversation one reply, which resolves it.
-		pr := st.onlyPR()
-		added := subjects(pr.Commits)[len(before):]
-		if len(added) != 3 || len(state.Commits) != 2 || added[2] != wantSubjects[3] {
-			t.Errorf("commits %q", added)
-		}
-		for _, line := range rv.Lines {
-			said := st.thread(line)
-			if len(said) != 2 || said[1].User != st.app.BotLogin || !said[1].Resolved {
-				t.Errorf("the conversation on %s: %+v", line.Path, said)
-			}
-		}
-		files := st.contents("ralph/1")
-		if files["one.txt"] != "a\nB\n" || files["two.txt"] != "zwei\n" {
-			t.Errorf("the files: %q", files)
-		}
-		if got := st.issue(issue.Number); len(got.Comments) != 0 || len(st.said(pr.Number)) != 0 {
-			t.Errorf("comments %+v and %q", got.Comments, st.said(pr.Number))
-		}
-		starts, err := os.ReadFile(counts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := `{"T1":1,"T2":1,"T4":1}`; strings.TrimSpace(string(starts)) != want {
-			t.Errorf("agents started %s, want %s", starts, want)
-		}
-	})
-}
-
 // TestDemoSpeaksAsGitHubDoes holds all traffic of the demonstration against
 // GitHub's descriptions.
 func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
@@ -990,5 +869,52 @@ func TestFirstRunExplainsItself(t *testing.T) {
 	}
 	if again := st.said(second.Number); len(again) != 0 {
 		t.Errorf("said again: %q", again)
+	}
+}
+
+// TestKilledNowAndThen kills the server at every fifth of its steps: ten times or so.
+func TestKilledNowAndThen(t *testing.T) {
+	t.Parallel()
+	killedGoingWell(t, 5)
+}
+
+// killedGoingWell expects of a server that is killed again and again, each time after so many
+// steps, the result of one that nothing happened to.
+func killedGoingWell(t *testing.T, steps int) {
+	t.Helper()
+	counts := filepath.Join(shortTempDir(t), "starts.json")
+	st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
+state: %q
+tasks:
+  one: [{files: {one.txt: "1\n"}, say: done}]
+default: [{files: {two.txt: "2\n"}, say: done}]
+review: [{say: fine}]
+`, counts)})
+	st.steps = steps
+	issue, state := st.killed(func() ghsim.Issue { return st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n") })
+	if state.End != run.EndAllTasksComplete || state.Iteration != 3 {
+		t.Errorf("ended %s after %d iterations", state.End, state.Iteration)
+	}
+	pr := st.onlyPR()
+	if diff := cmp.Diff([]string{wantSubjects[0], wantSubjects[1], wantSubjects[3]}, subjects(pr.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	if pr.Draft {
+		t.Error("the pull request is a draft")
+	}
+	if checks, _ := st.checks(); !slices.Equal(checks,
+		[]string{"completed neutral", "completed neutral", "completed success"}) {
+		t.Errorf("check runs by commit: %q", checks)
+	}
+	got := st.issue(issue.Number)
+	if len(got.Comments) != 0 || len(got.Reactions) != 1 {
+		t.Errorf("%d comments, %d reactions", len(got.Comments), len(got.Reactions))
+	}
+	starts, err := os.ReadFile(counts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"T1":1,"T2":1,"review":1}`; strings.TrimSpace(string(starts)) != want {
+		t.Errorf("agents started %s, want %s", starts, want)
 	}
 }

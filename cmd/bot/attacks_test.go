@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/handlers"
@@ -667,74 +665,6 @@ func TestC6IssueTakenAway(t *testing.T) {
 				t.Errorf("the branch has %q", got)
 			}
 		})
-	}
-}
-
-// TestI3ManyAtOnce: 50 issues labelled at once, and each event sent ten times.
-func TestI3ManyAtOnce(t *testing.T) {
-	t.Parallel()
-	const issues, copies = 50, 10
-	st := newStage(t, setting{script: writesAll})
-	// It is about how many runs are made: none of them gets to start an agent.
-	if err := st.sim.Inject(ghsim.Fault{
-		Method: "POST", Match: "/issues/[0-9]+/reactions$", Times: 1 << 20, Status: http.StatusBadGateway, Body: "{}",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s := st.serve()
-	var numbers []int
-	for i := range issues {
-		numbers = append(numbers, st.newIssue(person, fmt.Sprint("Say hello ", i), threeTasks).Number)
-	}
-	var g errgroup.Group
-	g.SetLimit(10)
-	for _, n := range numbers {
-		g.Go(func() error { return st.sim.AddLabel(person, repoOf, n, person, "ralph") })
-	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	for range copies - 1 {
-		for _, d := range st.sim.AllDeliveries() {
-			if d.Event == "issues" && d.Action == "labeled" && !d.Redelivery {
-				if err := st.sim.Redeliver(st.app.ID, d.ID); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	st.processed(s)
-	for _, n := range numbers {
-		if got := st.runs(s, n); got != 1 {
-			t.Errorf("issue %d has %d runs", n, got)
-		}
-	}
-}
-
-// TestI3ToggledLabel: thirty times on and off is not thirty runs, and not thirty
-// comments.
-func TestI3ToggledLabel(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) { c.People.RunsPerIssue = 3 }})
-	s := st.serve()
-	issue := st.newIssue(person, "Say hello", threeTasks)
-	for range 30 {
-		st.relabel(issue, person)
-		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	st.relabel(issue, person)
-	st.processed(s)
-	st.await("the last run to end", func() bool {
-		_, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
-		return errors.Is(err, store.ErrNotFound)
-	})
-	if n := st.runs(s, issue.Number); n < 1 || n > 3 {
-		t.Errorf("%d runs", n)
-	}
-	if said := st.said(issue.Number); len(said) > 4 {
-		t.Errorf("%d comments: %q", len(said), said)
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,41 +8,8 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
-
-// TestKilledSideBySide is TestKilledAtEveryStep for tasks that are worked side by side.
-func TestKilledSideBySide(t *testing.T) {
-	t.Parallel()
-	counts := filepath.Join(shortTempDir(t), "starts.json")
-	st := newStage(t, setting{
-		script: fmt.Sprintf(`model: scripted
-state: %q
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-  two: [{files: {two.txt: "2\n"}, say: done}]
-default: [{files: {three.txt: "3\n"}, say: done}]
-`, counts),
-		change: func(c *config.Server) { c.Limits.Parallel = 3 },
-	})
-	_, state := st.killed(func() ghsim.Issue {
-		return st.label("Say hello", "- [ ] [P] Write one\n- [ ] [P] Write two\n- [ ] [P] Write three\n")
-	})
-	if state.End != run.EndAllTasksComplete {
-		t.Errorf("ended %s: %s", state.End, state.EndDetail)
-	}
-	if got := subjects(st.onlyPR().Commits); len(got) != 4 { // and the one that takes progress.md away
-		t.Errorf("commits %q", got)
-	}
-	starts, err := os.ReadFile(counts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"T1":1,"T2":1,"T3":1`; !strings.HasPrefix(string(starts), want) {
-		t.Errorf("agents started %s, want %s", starts, want)
-	}
-}
 
 // TestServerWorksSideBySide: a server has as many agents at work for one issue as its
 // limits allow, each place counted, and a commit for each task.

@@ -149,3 +149,72 @@ func (st *stage) leftovers() (left []string) {
 	}
 	return left
 }
+
+// settled waits until nothing is left to be dealt with or to be repeated.
+func (st *stage) settled(s *serving) {
+	st.t.Helper()
+	st.processed(s)
+	st.watchOthers() // what is repeated in vain rings no bell
+	// A run that another server goes on with forgets the commit that it was about to make, unless
+	// it comes to the same.
+	query := `SELECT count(*) FROM effects WHERE status = 'intended'`
+	if len(st.dataDirs) > 0 {
+		query += ` AND kind <> 'commit'`
+	}
+	st.await("all effects to be made", func() bool {
+		var left int
+		if err := s.store.DB().QueryRowContext(st.t.Context(), query).Scan(&left); err != nil {
+			st.t.Fatal(err)
+		}
+		return left == 0
+	})
+}
+
+// complete holds what people see of a run that went well against what they are to see:
+// its commits, the last of which closes the work, a pull request that is no draft, one
+// check run on each commit, a reaction and a label.
+func (st *stage) complete(issue ghsim.Issue, commits ...string) {
+	st.t.Helper()
+	prs, err := st.sim.PRs(person, repoOf)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	branch := fmt.Sprintf("ralph/%d", issue.Number)
+	prs = slices.DeleteFunc(prs, func(pr ghsim.PR) bool { return pr.Head != branch })
+	if len(prs) != 1 {
+		st.t.Errorf("#%d has %d pull requests", issue.Number, len(prs))
+		return
+	}
+	pr := prs[0]
+	if got := subjects(pr.Commits); len(got) != len(commits)+1 || !slices.Equal(got[:len(commits)], commits) {
+		st.t.Errorf("#%d: commits %q", issue.Number, got)
+	}
+	if pr.Draft {
+		st.t.Errorf("#%d: the pull request is a draft", issue.Number)
+	}
+	all, err := st.sim.CheckRuns(person, repoOf)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for _, c := range pr.Commits {
+		var said []string
+		for _, check := range all {
+			if check.HeadOID == c.OID {
+				said = append(said, check.Status+" "+check.Conclusion)
+			}
+		}
+		want := "completed neutral"
+		if c.OID == pr.HeadOID {
+			want = "completed success"
+		}
+		// What was overtaken before it was shown has none. One that nobody knows of any more stays as
+		// it was where another commit has followed.
+		known := c.OID == pr.HeadOID || len(said) > 0 && !st.forgets
+		if !slices.Equal(said, []string{want}) && known {
+			st.t.Errorf("#%d: check runs on %s: %q, want %q", issue.Number, c.OID, said, want)
+		}
+	}
+	if got := st.issue(issue.Number); !slices.Contains(got.Labels, "ralph:done") || len(got.Reactions) != 1 {
+		st.t.Errorf("#%d: labels %q, reactions %v", issue.Number, got.Labels, got.Reactions)
+	}
+}

@@ -231,8 +231,7 @@ func TestTwoHundredLabels(t *testing.T) {
 // everybody is served within a bounded number of others' starts.
 func TestNobodyStarves(t *testing.T) {
 	t.Parallel()
-	for range 30 {
-		seed := rand.Uint64()
+	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 0)) // #nosec G404 -- a test that can be repeated
 		l := Limits{Agents: 1 + rng.IntN(6), Repository: rng.IntN(4), Owner: rng.IntN(5), Person: rng.IntN(4)}
 		m := newModel(t, l)

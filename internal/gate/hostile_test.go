@@ -72,38 +72,3 @@ func TestLongCommandsAreNotTrusted(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 }
-
-// TestFactsOfManyPackagesAreBounded: a stream that names ever more packages.
-func TestFactsOfManyPackagesAreBounded(t *testing.T) {
-	r := gate.NewReader()
-	for i := range 20_000 {
-		fmt.Fprintf(r, `{"Action":"fail","Package":"p%d%s","Test":"T"}`+"\n", i, strings.Repeat("x", 1000))
-	}
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	before := m.HeapAlloc
-	if facts := r.Facts(); facts.Failed != 20_000 {
-		t.Errorf("%d failed", facts.Failed)
-	}
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if kept := int64(before) - int64(m.HeapAlloc); kept > 4<<20 {
-		t.Errorf("%d KiB were kept", kept>>10)
-	}
-}
-
-// TestLargestInspectionFitsInMemory: a file of the largest size, before and after, of
-// what makes most of its matches. The heap of this process never was larger.
-func TestLargestInspectionFitsInMemory(t *testing.T) {
-	src := strings.Repeat(".IGNORE:\n", gate.MaxFile/9)
-	d := diff("Makefile", src, src+"z")
-	if len(gate.FindWeakened(t.Context(), []gate.FileDiff{d})) == 0 {
-		t.Error("nothing was found")
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.HeapSys > 256<<20 {
-		t.Errorf("%d MiB for %d MiB", m.HeapSys>>20, 2*len(src)>>20)
-	}
-}

@@ -13,7 +13,6 @@ import (
 	"hash"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -571,35 +570,6 @@ func TestBehind(t *testing.T) {
 	behind.Store(false)
 	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusAccepted {
 		t.Errorf("status %d", got)
-	}
-}
-
-func TestDribblers(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	addr := strings.TrimPrefix(s.url, "http://")
-	for range 20 {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := conn.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: bot\r\nContent-Length: %d\r\n"+
-			"X-Hub-Signature-256: sha256=%s\r\n\r\n{", handlers.DefaultPath, handlers.MaxBody,
-			strings.Repeat("00", 32)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begin := time.Now()
-	if got := send(t, s.url, delivery("issues", "guid", payload(t, "issues.labeled", nil))); got != http.StatusAccepted {
-		t.Errorf("status %d", got)
-	}
-	if took := time.Since(begin); took > 5*time.Second { // they are cut off after eight
-		t.Errorf("answered after %v", took)
 	}
 }
 

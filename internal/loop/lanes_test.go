@@ -426,7 +426,7 @@ func TestSkipLane(t *testing.T) {
 // must hold holds in each: see linear, and no commit breaks the check.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	n, first := 40, uint64(1)
+	n, first := 10, uint64(1)
 	if os.Getenv("RALPH_TEST_FULL") != "" {
 		n = 10_000
 	}

@@ -309,13 +309,13 @@ func TestTrouble(t *testing.T) {
 	})
 	t.Run("a step that is cut off counts", func(t *testing.T) {
 		t.Parallel()
+		cut := &deadline{Context: t.Context(), over: make(chan struct{})}
 		w := newWorld(t, func(ctx context.Context) error {
+			close(cut.over)
 			<-ctx.Done()
 			return ctx.Err()
 		})
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		if s := w.advance(ctx); s.End != "" || s.Troubles != 1 {
+		if s := w.advance(cut); s.End != "" || s.Troubles != 1 {
 			t.Errorf("ended %q, %d troubles", s.End, s.Troubles)
 		}
 	})
@@ -559,5 +559,22 @@ func TestOneTickAtATime(t *testing.T) {
 	w.advance(t.Context())
 	if w.advance(t.Context()); w.opens != 2 {
 		t.Errorf("opened %d times, want once in each tick", w.opens)
+	}
+}
+
+// deadline is a context whose time is over when the test says so.
+type deadline struct {
+	context.Context //nolint:containedctx // it is one
+	over            chan struct{}
+}
+
+func (d *deadline) Done() <-chan struct{} { return d.over }
+
+func (d *deadline) Err() error {
+	select {
+	case <-d.over:
+		return context.DeadlineExceeded
+	default:
+		return nil
 	}
 }

@@ -1,0 +1,355 @@
+//go:build load
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// TestManyRunsWriteInOrder: runs that begin together all end, by six writes each. They take
+// 1.3 times what the pace of writes forces at most, beside what they take without one, and end
+// in the order in which they were labelled, give or take three places;
+// TestThirtyRunsWriteInOrder of ghapp says so without a server.
+func TestManyRunsWriteInOrder(t *testing.T) {
+	t.Parallel()
+	const runs, pace = 30, time.Second
+	play := func(pace time.Duration) (time.Duration, int, []int) {
+		st := newStage(t, setting{script: oneTask})
+		st.pace = pace
+		s := st.serve()
+		begin := time.Now()
+		var issues []ghsim.Issue
+		for range runs {
+			issues = append(issues, st.label("Say hello", "- [ ] Write one\n"))
+		}
+		for _, issue := range issues {
+			if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
+				t.Errorf("ended %s: %s", state.End, state.EndDetail)
+			}
+		}
+		took := time.Since(begin)
+		st.settled(s)
+		rows, err := s.store.RecentRuns(t.Context(), runs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var order []int // by their places among those that were labelled
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, ev := range s.events {
+			if ev.Kind == run.EventRunEnded {
+				order = append(order, slices.IndexFunc(rows, func(r store.Run) bool { return r.ID == ev.Run }))
+			}
+		}
+		return took, len(st.writes()), order
+	}
+	usual, _, _ := play(0)
+	took, writes, order := play(pace)
+	const atOnce = 10
+	forced := time.Duration(writes-atOnce) * pace
+	t.Logf("%d runs took %s; their %d writes force %s; %s without a pace; order %v", runs, took, writes, forced, usual, order)
+	if most := forced*13/10 + usual; took > most {
+		t.Errorf("%d runs took %s, %s at most", runs, took, most)
+	}
+	if writes > 6*runs || len(order) != runs {
+		t.Errorf("%d writes, %d runs ended", writes, len(order))
+	}
+	for at, n := range order {
+		if n < at-3 || n > at+3 {
+			t.Errorf("ended in the order %v", order)
+			break
+		}
+	}
+}
+
+// TestHangingEndpoint: calls of one kind that hang, each until its time of ten seconds is
+// over, keep no run from its end.
+func TestHangingEndpoint(t *testing.T) {
+	t.Parallel()
+	const runs = 20
+	for name, match := range map[string]string{"reactions": "/reactions$", "labels": "/labels$"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: oneTask})
+			s := st.serve()
+			take := func() time.Duration {
+				begin := time.Now()
+				for range runs {
+					state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
+					if state.End != run.EndAllTasksComplete {
+						t.Errorf("ended %s: %s", state.End, state.EndDetail)
+					}
+				}
+				return time.Since(begin)
+			}
+			usual := take()
+			hold, held := make(chan struct{}), make(chan struct{}, 1)
+			defer close(hold)
+			st.inject(ghsim.Fault{Method: "POST", Match: match, Hold: hold, Held: held, Times: 1000})
+			hung := take()
+			select {
+			case <-held:
+			default:
+				t.Error("nothing was kept waiting")
+			}
+			// The rest is for a machine that is busy: were each run kept waiting, the calls
+			// alone would take 200 seconds more.
+			if most := usual*2 + 20*time.Second; hung > most {
+				t.Errorf("%d runs took %s, %s at most", runs, hung, most)
+			}
+			t.Logf("%d runs took %s, and %s where %s hang", runs, usual, hung, name)
+		})
+	}
+}
+
+// TestGitHubIsAway: runs neither end nor give up while GitHub answers nothing, and all go
+// on once it does.
+func TestGitHubIsAway(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: oneTask})
+	s := st.serve()
+	var issues []ghsim.Issue
+	for range 3 {
+		issues = append(issues, st.label("Say hello", "- [ ] Write one\n"))
+	}
+	st.await("an agent to start", s.started)
+	// The first calls have it count as away, and each of the others is a probe five seconds
+	// after the one before.
+	const calls = 5 + 24
+	begin := time.Now()
+	st.inject(ghsim.Fault{Status: http.StatusServiceUnavailable, Times: calls})
+	st.await("GitHub to count as away", s.github.Away)
+	for _, issue := range issues {
+		if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete || state.Troubles != 0 {
+			t.Errorf("ended %s after %d troubles: %s", state.End, state.Troubles, state.EndDetail)
+		}
+	}
+	if s.github.Returns() == 0 {
+		t.Error("GitHub was never away")
+	}
+	t.Logf("three runs took %s, with GitHub away for %d probes", time.Since(begin), calls-5)
+	st.settled(s)
+	for _, issue := range issues {
+		st.complete(issue, "feat: write one")
+	}
+	s.stop()
+	st.checkWorld()
+}
+
+// alone has a run start one agent and nothing else.
+var alone = map[string]string{"README.md": "x\n", config.RepoPath: "review: false\n"}
+
+// crowded serves agents that work on only once the test lets them, in two repositories:
+// many issues of the first are labelled, and when its agents have taken all places, few of
+// the second. It gives the issues whose agents were started, in that order, each as its
+// repository's number, and how many were at work at once.
+func (st *stage) crowded(other string, agents, many, few int) (starts []string, most int) {
+	st.t.Helper()
+	mkdir(st.t, filepath.Join(st.dir, "at-work"))
+	file := filepath.Join(st.dir, "agent.sh")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(crowd, "DIR", st.dir)), 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+	st.config.Agent = config.Agent{Name: config.AgentCommand, Command: "sh " + file}
+	st.config.Concurrency = config.Concurrency{Agents: agents}
+	var mu sync.Mutex
+	s := st.serveWith(func(ev run.Event) {
+		if ev.Kind == run.EventAgentStarted {
+			mu.Lock()
+			defer mu.Unlock()
+			starts = append(starts, ev.Repo)
+		}
+	})
+	begin := func(repo string, n int) {
+		owner, name, _ := strings.Cut(repo, "/")
+		for i := range n {
+			issue, err := st.sim.CreateIssue(owner, name, person, fmt.Sprint("Say hello ", i), "- [ ] Write hello\n")
+			if err == nil {
+				err = st.sim.AddLabel(owner, name, issue.Number, person, "ralph")
+			}
+			if err != nil {
+				st.t.Fatal(err)
+			}
+		}
+	}
+	stands := func(running, waiting int) func() bool {
+		return func() bool {
+			a := st.standings(s, agents)
+			return a.Running == running && a.Waiting == waiting
+		}
+	}
+	begin(person+"/"+repoOf, many)
+	st.await("all places to be taken", stands(agents, many-agents))
+	begin(other, few)
+	st.await("the few to wait", stands(agents, many-agents+few))
+	if err := os.WriteFile(filepath.Join(st.dir, "go"), nil, 0o600); err != nil {
+		st.t.Fatal(err)
+	}
+	st.await("all runs to end", func() bool {
+		var n int
+		if err := s.store.DB().QueryRowContext(st.t.Context(), `SELECT count(*) FROM runs WHERE active = 0 AND end_reason = ?`,
+			string(run.EndAllTasksComplete)).Scan(&n); err != nil {
+			st.t.Fatal(err)
+		}
+		return n == many+few
+	})
+	counts, err := os.ReadFile(filepath.Join(st.dir, "counts"))
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for field := range strings.FieldsSeq(string(counts)) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		most = max(most, n)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Clone(starts), most
+}
+
+// otherRepo makes a repository of an owner where the App is installed, too.
+func (st *stage) otherRepo(owner string) string {
+	st.t.Helper()
+	if owner != person {
+		st.user(owner, ghsim.RoleRead)
+	}
+	if _, err := st.sim.CreateRepo(owner, "gadgets", ghsim.RepoOptions{Files: alone}); err != nil {
+		st.t.Fatal(err)
+	}
+	if owner != person {
+		if err := st.sim.SetPermission(owner, "gadgets", person, ghsim.RoleWrite); err != nil {
+			st.t.Fatal(err)
+		}
+	}
+	if _, err := st.sim.Install(st.app.ID, owner+"/gadgets"); err != nil {
+		st.t.Fatal(err)
+	}
+	return owner + "/gadgets"
+}
+
+// TestOneAmongMany: one issue of an installation is begun with the next place that is free,
+// however many issues of another wait.
+func TestOneAmongMany(t *testing.T) {
+	t.Parallel()
+	const many, agents = 60, 8
+	st := newStage(t, setting{files: alone})
+	other := st.otherRepo("eve")
+	starts, _ := st.crowded(other, agents, many, 1)
+	// As many places may become free at the same moment, and be given in one go.
+	if at := slices.Index(starts, other); at < agents || at >= 2*agents {
+		t.Errorf("started as number %d, with %d at once: %v", at+1, agents, starts)
+	}
+}
+
+// TestCrowdOfLabels: of very many labels never more are worked on at once than may be, and
+// the few of one repository end as if they had half of all agents for themselves, within one
+// and a half times.
+func TestCrowdOfLabels(t *testing.T) {
+	t.Parallel()
+	const many, few, agents = 190, 10, 8
+	st := newStage(t, setting{files: alone})
+	other := st.otherRepo(person)
+	starts, most := st.crowded(other, agents, many, few)
+	if most != agents || len(starts) != many+few {
+		t.Errorf("%d agents at once, want %d; %d starts, want %d", most, agents, len(starts), many+few)
+	}
+	last := 0
+	for i, repo := range starts {
+		if repo == other {
+			last = i + 1
+		}
+	}
+	// With half of the agents the few take few/(agents/2) times what one takes; in one and a
+	// half times that, all agents are started three times as often as there are few.
+	if limit := agents + 3*few; last > limit {
+		t.Errorf("the last of the few was started as number %d, %d at most: %v", last, limit, starts)
+	}
+	t.Logf("the last of %d was started as number %d of %d", few, last, len(starts))
+}
+
+// TestI3ManyAtOnce: 50 issues labelled at once, and each event sent ten times.
+func TestI3ManyAtOnce(t *testing.T) {
+	t.Parallel()
+	const issues, copies = 50, 10
+	st := newStage(t, setting{script: writesAll})
+	// It is about how many runs are made: none of them gets to start an agent.
+	if err := st.sim.Inject(ghsim.Fault{
+		Method: "POST", Match: "/issues/[0-9]+/reactions$", Times: 1 << 20, Status: http.StatusBadGateway, Body: "{}",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s := st.serve()
+	var numbers []int
+	for i := range issues {
+		numbers = append(numbers, st.newIssue(person, fmt.Sprint("Say hello ", i), threeTasks).Number)
+	}
+	var g errgroup.Group
+	g.SetLimit(10)
+	for _, n := range numbers {
+		g.Go(func() error { return st.sim.AddLabel(person, repoOf, n, person, "ralph") })
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for range copies - 1 {
+		for _, d := range st.sim.AllDeliveries() {
+			if d.Event == "issues" && d.Action == "labeled" && !d.Redelivery {
+				if err := st.sim.Redeliver(st.app.ID, d.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	st.processed(s)
+	for _, n := range numbers {
+		if got := st.runs(s, n); got != 1 {
+			t.Errorf("issue %d has %d runs", n, got)
+		}
+	}
+}
+
+// TestI3ToggledLabel: thirty times on and off is not thirty runs, and not thirty
+// comments.
+func TestI3ToggledLabel(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) { c.People.RunsPerIssue = 3 }})
+	s := st.serve()
+	issue := st.newIssue(person, "Say hello", threeTasks)
+	for range 30 {
+		st.relabel(issue, person)
+		if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.relabel(issue, person)
+	st.processed(s)
+	st.await("the last run to end", func() bool {
+		_, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
+		return errors.Is(err, store.ErrNotFound)
+	})
+	if n := st.runs(s, issue.Number); n < 1 || n > 3 {
+		t.Errorf("%d runs", n)
+	}
+	if said := st.said(issue.Number); len(said) > 4 {
+		t.Errorf("%d comments: %q", len(said), said)
+	}
+}
