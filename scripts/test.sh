@@ -1,47 +1,70 @@
 #!/usr/bin/env bash
-# Everything a change must pass, in one go; `make test` and CI run this.
+# The tests. Installs what they need (see tools.sh and docker-engine.sh).
 #
-# Installs what is missing (see tools.sh and docker-engine.sh), lints, runs the
-# whole Go test suite with the race detector, then the suites that need real
-# components: Docker containers and the agents' command lines. A component that cannot be had
-# fails the run; nothing is skipped. What was started here is stopped at the
+#   test.sh        what a change must pass: `make test`
+#   test.sh all    that, and every suite that takes longer: `make test-all`
+#
+# Each step runs, also after one that failed; the end names every test that failed. A component
+# that cannot be had fails its step: nothing is skipped. What was started here is stopped at the
 # end, whatever the end.
-set -euo pipefail
-cd "$(dirname "$0")/.."
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+all=
+case ${1:-} in
+'') ;;
+all) all=1 ;;
+*)
+	echo "usage: test.sh [all]" >&2
+	exit 2
+	;;
+esac
 
 cache=$PWD/.cache
 engine=$cache/docker-engine
 started_engine=
-current=
 summary=()
+failed=0
+# Tests make thousands of small files, and databases that are flushed to the disk: in memory, where
+# there is enough of it.
+free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || free=0
+[ -w /dev/shm ] && [ "${free:-0}" -gt $((4 << 20)) ] && export TMPDIR=/dev/shm
+work=$(mktemp -d "${TMPDIR:-/tmp}/ralph-tests-XXXXXX")
+export TMPDIR=$work/tmp
+mkdir "$TMPDIR"
 
 finish() {
-	local code=$?
 	trap - EXIT
 	if [ -n "$started_engine" ]; then
-		scripts/docker-engine.sh stop "$engine" || code=1
+		scripts/docker-engine.sh stop "$engine" || failed=1
 	fi
 	echo
 	printf '%s\n' "${summary[@]}"
-	if [ "$code" -ne 0 ]; then
-		printf 'FAILED: %s (exit %d)\n' "${current:-set-up}" "$code"
-	else
+	# A package's tests are told before its own line.
+	awk '/^ *--- FAIL: / {tests = tests " " $3}
+		/^(panic|fatal error): / {tests = tests " " $0}
+		/^FAIL\t/ {print "FAILED: " $2 tests; tests = ""}
+		/^ok / {tests = ""}' "$work"/*.log 2>/dev/null
+	rm -rf "$work"
+	if [ "$failed" -eq 0 ]; then
 		printf 'ok: everything passed in %d s\n' "$SECONDS"
 	fi
-	exit "$code"
+	exit "$failed"
 }
 trap finish EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+trap 'failed=130; exit' INT
+trap 'failed=143; exit' TERM
 
-# step NAME COMMAND…: runs it and notes how long it took.
+# step NAME COMMAND…: runs it, and notes how long it took and how it ended.
 step() {
-	local start=$SECONDS
-	current=$1
+	local start=$SECONDS name=$1 said=
 	shift
-	printf '\n==> %s\n' "$current"
-	"$@"
-	summary+=("$(printf '%5d s  %s' $((SECONDS - start)) "$current")")
+	printf '\n==> %s\n' "$name"
+	"$@" 2>&1 | tee "$work/${#summary[@]}.log"
+	if [ "${PIPESTATUS[0]}" -ne 0 ]; then
+		failed=1 said='  FAILED'
+	fi
+	summary+=("$(printf '%5d s  %s%s' $((SECONDS - start)) "$name" "$said")")
 }
 
 start_engine() {
@@ -53,100 +76,84 @@ start_engine() {
 		started_engine=1
 	fi
 	export DOCKER_HOST=${line#DOCKER_HOST=}
+	[ -n "$DOCKER_HOST" ]
 }
 
 # Where the tests find the real components; see CONTRIBUTING.md.
-export_components() {
-	local modules=$cache/npm/node_modules arch
-	case $(uname -m) in
-	x86_64) arch=x64 ;;
-	aarch64 | arm64) arch=arm64 ;;
-	*)
-		echo "no Claude Code for $(uname -m)" >&2
-		return 1
-		;;
-	esac
-	export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
-	export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
-	export RALPH_WEBHOOK_EXAMPLES=$modules/@octokit/webhooks-examples/api.github.com/index.json
-	export RALPH_TEST_NPM=$modules
-	export RALPH_TEST_CLAUDE=$modules/@anthropic-ai/claude-code-linux-$arch/claude
-	export RALPH_TEST_IMAGE=ralph-test/base:1
-	export RALPH_TEST_GO_IMAGE=ralph-test/go:1
-	export RALPH_TEST_NODE_IMAGE=ralph-test/node:1
-	export CI=true
-	local file
-	for file in "$RALPH_OPENAPI" "$RALPH_GRAPHQL_SCHEMA" "$RALPH_WEBHOOK_EXAMPLES" "$RALPH_TEST_CLAUDE"; do
-		[ -s "$file" ] || {
-			echo "$file is missing; remove .cache/npm and try again" >&2
-			return 1
-		}
-	done
-	"$RALPH_TEST_CLAUDE" --version
-}
+modules=$cache/npm/node_modules
+case $(uname -m) in x86_64) arch=x64 ;; *) arch=arm64 ;; esac
+export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
+export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
+export RALPH_WEBHOOK_EXAMPLES=$modules/@octokit/webhooks-examples/api.github.com/index.json
+export RALPH_TEST_NPM=$modules
+export RALPH_TEST_CLAUDE=$modules/@anthropic-ai/claude-code-linux-$arch/claude
+export RALPH_TEST_IMAGE=ralph-test/base:1 RALPH_TEST_GO_IMAGE=ralph-test/go:1 RALPH_TEST_NODE_IMAGE=ralph-test/node:1
+export RALPH_TEST_PROGRAM=$work/bot
+export CI=true
+
+# What the tests start as the program is built once, as it is shipped. All that need not be watched
+# for races is built by the same flags, so that little is compiled twice.
+static() { CGO_ENABLED=0 GOFLAGS=-trimpath "$@"; }
+build() { static go build -ldflags='-s -w' -o "$RALPH_TEST_PROGRAM" ./cmd/bot; }
+
+# The race detector watches the packages in which things happen at once. The database is C made into
+# Go by a program: most of the time would go there, and what calls it is watched.
+raced=(
+	agent/transcript gateway ghapp ghsim handlers host httpd inline job notify proc publish publish/effects pullrequest
+	reconcile sandbox/local sandbox/shim sandbox/internal/rundir store store/queue tui
+)
+raced=("${raced[@]/#/./internal/}")
+mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | sort | comm -23 - <(printf '%s\n' "${raced[@]}"))
+test_plain() { static go test -vet=off -timeout 15m "$@"; }
+test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 15m "$@"; }
 
 # tagged TAG…: the test files behind exactly these tags.
 tagged() {
 	local want
 	want="//go:build $(printf '%s && ' "$@")"
-	want=${want% && }
-	grep -rlxF --include='*_test.go' -- "$want" cmd internal test
+	grep -rlxF --include='*_test.go' -- "${want% && }" cmd internal test
 }
 
-# suite TAG…: the tests of these files alone; the others of their packages have
-# been run already.
+# suite TAG…: the tests of these files alone; the others of their packages are run without tags.
 suite() {
-	local files tests dirs
+	local files names dirs
 	mapfile -t files < <(tagged "$@")
 	if [ "${#files[@]}" -eq 0 ]; then
 		echo "no test is behind the build tags: $*" >&2
 		return 1
 	fi
-	tests=$(grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | grep -vx TestMain | sort -u | paste -sd'|')
+	names=$(grep -ohE '^func (Test|Fuzz|Example)[A-Za-z0-9_]*' "${files[@]}" | sed 's/^func //' | grep -vx TestMain | sort -u | paste -sd'|')
 	mapfile -t dirs < <(printf '%s\n' "${files[@]}" | xargs -n1 dirname | sort -u | sed 's,^,./,')
-	go test "${race[@]}" -vet=off -count=1 -timeout 20m -tags "$*" -run "^($tests)\$" "${dirs[@]}"
+	test_plain -count=1 -timeout 1h -tags "$*" -run "^($names)\$" "${dirs[@]}"
 }
-
-# in_memory COMMAND…: runs it with its temporary files in memory, where there is
-# enough of it. Tests make thousands of small files, and databases that are flushed
-# to the disk.
-in_memory() {
-	local dir code=0 free
-	free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || free=0
-	if [ ! -w /dev/shm ] || [ "${free:-0}" -lt $((4 << 20)) ]; then
-		"$@"
-		return
-	fi
-	dir=$(mktemp -d /dev/shm/ralph-test-XXXXXX)
-	TMPDIR=$dir "$@" || code=$?
-	rm -rf "$dir"
-	return "$code"
-}
-
-# Everything is watched for races but the database, which is C made into Go by a
-# program: most of the time would go there, and what calls it is watched.
-race=(-race '-gcflags=modernc.org/...=-race=false')
 
 step "tools" scripts/tools.sh test
-step "lint" scripts/lint.sh
-step "macOS" env GOOS=darwin go vet ./...
-step "Windows" env GOOS=windows go build -o /dev/null ./cmd/bot
-# These are all files, and the tests need not look again.
-step "vet" go vet -tags 'docker claude clis act live release postgres s3 kube' ./...
-current="components"
-export_components
-step "tests" in_memory go test "${race[@]}" -vet=off -timeout 40m ./...
-step "tests with PostgreSQL (-tags postgres)" in_memory suite postgres
-step "tests with S3 (-tags s3)" in_memory suite s3
-step "tests of the Action (-tags act)" suite act
-step "test of a release (-tags release)" suite release
-step "Docker engine" start_engine
+step "build" build
+step "vet" static go vet ./...
+step "tests" test_plain "${plain[@]}"
+step "tests, watched for races" test_raced "${raced[@]}"
+start=$SECONDS
+if start_engine; then
+	summary+=("$(printf '%5d s  Docker engine' $((SECONDS - start)))")
+else
+	summary+=("$(printf '%5d s  Docker engine  FAILED' $((SECONDS - start)))") failed=1
+fi
+if [ -z "$all" ]; then
+	step "container image" scripts/test-image.sh
+	step "containers: what any sandbox must do" test_plain -count=1 -tags docker -run '^TestContract$' ./internal/sandbox/docker
+	step "containers: adoption after SIGKILL, and a run of Claude Code" test_plain -count=1 -tags 'docker claude' \
+		-run '^(TestDockerKilledServerAdoptsItsAgent|TestDockerClaudeLabelBecomesPullRequest)$' ./cmd/bot
+	exit
+fi
 step "container images" scripts/test-image.sh --with-go --with-node
 step "base of the images that ship" scripts/test-debian.sh
-step "tests in containers (-tags docker)" suite docker
-step "tests with Claude Code (-tags claude)" suite claude
-step "tests with Claude Code in containers (-tags 'docker claude')" suite docker claude
-step "tests with the other agents (-tags clis)" suite clis
-step "tests with all agents in containers (-tags 'docker clis')" suite docker clis
-step "sandboxes in Kubernetes (-tags kube)" scripts/test-kube.sh
-current=
+step "containers (-tags docker)" suite docker
+step "Claude Code (-tags claude)" suite claude
+step "Claude Code in containers (-tags 'docker claude')" suite docker claude
+step "the other agents (-tags clis)" suite clis
+step "all agents in containers (-tags 'docker clis')" suite docker clis
+step "the Action, with act as GitHub's runner (-tags act)" suite act
+step "a release (-tags release)" suite release
+step "macOS" env GOOS=darwin CGO_ENABLED=0 go vet ./...
+step "kills and chaos" make crash
+step "limits, crowds and memory" make load

@@ -17,9 +17,10 @@ import (
 func TestShimComesUpWithLittle(t *testing.T) {
 	t.Parallel()
 	const most = 300 << 10 // bytes; forty expressions in one package once made it two million
-	bin := filepath.Join(t.TempDir(), "bot")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/bot").CombinedOutput(); err != nil {
-		t.Fatalf("build bot: %v\n%s", err, out)
+	bin := os.Getenv("RALPH_TEST_PROGRAM")
+	if bin == "" {
+		bin = filepath.Join(t.TempDir(), "bot")
+		build(t, bin)
 	}
 	cmd := exec.CommandContext(t.Context(), bin, "shim") // it only says how it is used
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -41,5 +42,12 @@ func TestShimComesUpWithLittle(t *testing.T) {
 	}
 	if packages == 0 || total > most {
 		t.Errorf("%d packages allocate %d bytes before main, at most %d are meant\n%s", packages, total, most, out)
+	}
+}
+
+func build(t *testing.T, bin string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "../cmd/bot").CombinedOutput(); err != nil {
+		t.Fatalf("build bot: %v\n%s", err, out)
 	}
 }

@@ -153,6 +153,8 @@ func (a *app) startAdmin(ctx context.Context) (end func(context.Context) error, 
 			Hint:    "choose another address with metrics_listen", Err: err,
 		}
 	}
+	a.metricsAddr = l.Addr().String()
+	a.log.Info().Str("metrics", a.metricsAddr).Msg("serving metrics")
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", a.metrics.handler())
 	own, _, _ := net.SplitHostPort(a.cfg.MetricsListen)

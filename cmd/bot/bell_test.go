@@ -92,7 +92,7 @@ func (st *stage) watchOthers() {
 
 // longestWait is more than anything takes that a test waits for, also on a busy machine. A
 // wrong expectation costs no more than this.
-const longestWait = 15 * time.Minute
+const longestWait = 5 * time.Minute
 
 // untilDeadline ends after a time, and shortly before go test's own -timeout would end
 // everything, so that the test can still say what it waited for.

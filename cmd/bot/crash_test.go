@@ -100,6 +100,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	var on atomic.Bool
 	on.Store(true)
 	st.breakGitHub(d, &on)
+	st.config.Listen = freeAddr(t) // for all lives
 	st.hook(st.config.Listen)
 	file := st.writeConfig()
 	var issues []ghsim.Issue

@@ -98,11 +98,12 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		must(st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"))
 		must(st.sim.WaitIdle(t.Context()))
 	}
-	must(st.sim.SetHook(st.app.ID, "http://"+freeAddr(t)+"/hook", ""))
+	must(st.sim.SetHook(st.app.ID, "http://"+deadAddr+"/hook", ""))
 	relabel()
 	finds("deliveries", statusWarn, "none is running here")
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", st.config.Listen)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(err)
+	st.config.Listen = l.Addr().String()
 	finds("deliveries", statusFail, "did not reach the server")
 	must(l.Close())
 	finds("webhook", statusWarn, "the server accepts them at "+handlers.DefaultPath)
@@ -173,7 +174,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 	finds("GitHub App", statusFail, "not subscribed to issue_comment, issues")
 	st.config.GitHub.AppID = 999999
 	finds("GitHub App", statusFail, "does not accept the App's id and key")
-	st.config.GitHub.APIURL = "http://" + freeAddr(t) + "/api/v3/"
+	st.config.GitHub.APIURL = "http://" + deadAddr + "/api/v3/"
 	st.config.GitHub.GraphQLURL = strings.Replace(st.config.GitHub.APIURL, "v3/", "graphql", 1)
 	finds("clock", statusFail, "cannot reach GitHub")
 }
@@ -183,7 +184,7 @@ func TestDoctorTriesTheModelKey(t *testing.T) {
 	t.Parallel()
 	cfg := config.DefaultServer()
 	cfg.Model.APIKey = "key"
-	cfg.Model.BaseURL = "http://" + freeAddr(t)
+	cfg.Model.BaseURL = "http://" + deadAddr
 	found := (&doctorCmd{}).models(t.Context(), cfg)
 	if len(found) != 1 || found[0].entry().Status != statusFail ||
 		!strings.Contains(found[0].entry().Message, "cannot reach the model endpoint") {

@@ -263,7 +263,7 @@ func TestFirstRunWithoutAKey(t *testing.T) {
 func TestFirstRunWithoutANetwork(t *testing.T) {
 	t.Parallel()
 	n, _ := withClaude(t, "", nil)
-	n.env[1] = "ANTHROPIC_BASE_URL=http://" + freeAddr(t)
+	n.env[1] = "ANTHROPIC_BASE_URL=http://" + deadAddr
 	code, said := n.types("run", "plan.md")
 	if code != 2 || !strings.Contains(said, "cannot reach the model endpoint 127.0.0.1:") || strings.Contains(said, "iteration") {
 		t.Errorf("exit code %d:\n%s", code, said)

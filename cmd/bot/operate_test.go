@@ -307,7 +307,7 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 func TestAdminIsTheOperatorsAlone(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
-	st.config.MetricsListen = freeAddr(t)
+	st.config.MetricsListen = "127.0.0.1:0"
 	s := st.serve()
 	for _, path := range []string{"/metrics", "/runs", "/queue", "/debug/pprof/", "/audit"} {
 		if status, _ := get(t, http.DefaultClient, http.MethodGet, st.hookURL+path, nil); status != http.StatusNotFound {
@@ -337,7 +337,7 @@ func TestAdminIsTheOperatorsAlone(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	metrics := "http://" + st.config.MetricsListen
+	metrics := "http://" + s.metricsAddr
 	if status, body := get(t, http.DefaultClient, http.MethodGet, metrics+"/metrics", nil); status != http.StatusOK ||
 		!strings.Contains(body, "ralph_paused 0") {
 		t.Errorf("metrics: %d %.100s", status, body)

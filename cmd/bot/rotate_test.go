@@ -200,11 +200,7 @@ func TestReloadReadsSecrets(t *testing.T) {
 			config.EnvWebhookSecret+"_FILE="+filepath.Join(files.dir, "hook"))
 	}
 	p.cmd.Env = environment()
-	close(p.lines)
-	p.addr = st.config.Listen
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	st.startCommand(p)
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		_ = p.cmd.Wait()

@@ -61,6 +61,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("RALPH_DATA_DIR", filepath.Join(env.WorkDir, "data"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			env.Setenv("ANTHROPIC_BASE_URL", endpoint.URL)
+			// A check that compiles would have to begin with the standard library.
+			env.Setenv("RALPH_LOCAL_ISOLATION", "none")
 			// Most scripts look at the work where they stand; beside.txtar does not.
 			env.Setenv("RALPH_WORKTREE", "false")
 			for _, name := range []string{"GORACE", "GOGC"} {

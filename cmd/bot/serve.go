@@ -152,6 +152,8 @@ type app struct {
 	cfg        config.Server
 	log        zerolog.Logger
 	onWork     func()
+	// metricsAddr is where metrics are served, "" for nowhere.
+	metricsAddr string
 	// room is what the machine has left.
 	room func() machine.Room
 	// draining: this process starts no more agents.
@@ -185,6 +187,9 @@ type observers struct {
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
 	writeEvery time.Duration
+	// patience is how long a run waits for a label or a reaction before the repeater makes it, zero
+	// for publish.FirstPatience.
+	patience time.Duration
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
@@ -200,6 +205,9 @@ type observers struct {
 func (obs observers) withDefaults(cfg config.Server) (_ observers, err error) {
 	if obs.now == nil {
 		obs.now = time.Now
+	}
+	if obs.patience == 0 {
+		obs.patience = publish.FirstPatience
 	}
 	if obs.room == nil {
 		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
@@ -432,7 +440,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
 	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }
-	p.deliveries.Repeats = true
+	p.deliveries.Patience = obs.patience
 	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
 		return a.github.Repo(at.Installation, at.Owner, at.Name)
 	}}

@@ -2,15 +2,18 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -55,7 +58,7 @@ type stage struct {
 	quiet time.Duration
 	// pace is the pause between writes, none where it is zero.
 	pace time.Duration
-	// room is what the machine has left, nil for what it does.
+	// room is what the machine has left, nil for plenty, whatever this one has.
 	room func() machine.Room
 	// hookURL is where the App listens.
 	hookURL string
@@ -126,7 +129,7 @@ func newStage(t testing.TB, set setting) *stage {
 		APIURL: sim.URL() + "/api/v3/", GraphQLURL: sim.URL() + "/api/graphql", WebURL: sim.URL(), AppID: st.app.ID,
 		PrivateKey: config.Secret(st.app.PrivateKeyPEM), WebhookSecrets: []config.Secret{config.Secret(st.app.WebhookSecret)},
 	}
-	cfg.Listen = freeAddr(t)
+	cfg.Listen = "127.0.0.1:0"
 	cfg.Welcome = false // each stage is a repository's first
 	cfg.DataDir = filepath.Join(st.dir, "data")
 	// Agents and checks of these tests act on files that the test watches.
@@ -197,12 +200,21 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	return st.serveKeeping(log, nil, watch)
 }
 
+// plenty is what a machine has left that lacks nothing.
+func plenty() machine.Room {
+	return machine.Room{Disk: 1 << 40, Files: 1 << 30, Memory: 1 << 40, Descriptors: 1 << 20}
+}
+
 // serveKeeping is serveApp with the values that change while it runs.
 func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
+	if st.room == nil {
+		st.room = plenty
+	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: theProgram(st.t), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now, room: st.room,
+		self: theProgram(st.t), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
+		patience: longestWait, room: st.room,
 		current: now,
 		onWork:  st.bell.ring,
 		onSave:  func(run.ID, bool) { st.bell.ring() },
@@ -350,6 +362,8 @@ type process struct {
 	cmd   *exec.Cmd
 	lines chan string // of stdout
 	addr  string
+	// listens tells the address where the log has it.
+	listens chan string
 }
 
 // start starts a server process that tells its address; kill is the value of
@@ -409,24 +423,59 @@ func (st *stage) bot(args ...string) (int, string) {
 	return 0, string(out)
 }
 
-// startProgram starts the program itself, listening where the configuration
-// says.
+// startProgram starts the program itself.
 func (st *stage) startProgram(exe string, args ...string) *process {
 	st.t.Helper()
-	st.watchOthers()
 	p := st.command(exe, args...)
+	st.startCommand(p)
+	return p
+}
+
+// startCommand starts a program that says in its log where it listens.
+func (st *stage) startCommand(p *process) {
+	st.t.Helper()
+	st.watchOthers()
 	close(p.lines)
-	p.addr = st.config.Listen
+	p.listens = make(chan string, 1)
+	p.cmd.Stderr = &logReader{to: p.cmd.Stderr, listens: p.listens}
 	if err := p.cmd.Start(); err != nil {
 		st.t.Fatal(err)
 	}
-	return p
+}
+
+// logReader passes on a log and reads in it where a server listens.
+type logReader struct {
+	to      io.Writer
+	listens chan<- string
+	line    []byte
+}
+
+var listenSaid = regexp.MustCompile(`"listen":"([^"]+)"`)
+
+func (r *logReader) Write(p []byte) (int, error) {
+	r.line = append(r.line, p...)
+	for {
+		line, rest, ok := bytes.Cut(r.line, []byte("\n"))
+		if !ok {
+			return r.to.Write(p)
+		}
+		if said := listenSaid.FindSubmatch(line); said != nil {
+			select {
+			case r.listens <- string(said[1]):
+			default: // said already
+			}
+		}
+		r.line = rest
+	}
 }
 
 // waitHealthy waits until the process serves.
 func (st *stage) waitHealthy(p *process) {
 	st.t.Helper()
 	st.watchOthers()
+	if p.addr == "" {
+		p.addr = <-p.listens
+	}
 	st.await("the server to be up", func() bool {
 		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+p.addr+"/healthz", nil)
 		if err != nil {
@@ -440,15 +489,14 @@ func (st *stage) waitHealthy(p *process) {
 	})
 }
 
-// freeAddr is an address on loopback that nobody listens on.
+// deadAddr is an address on loopback that nobody listens on: the port is that of a service which died
+// out.
+const deadAddr = "127.0.0.1:1"
+
+// freeAddr is an address on loopback that nobody listens on for a while.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	return freeAddrOf(t, "127.0.0.1")
-}
-
-func freeAddrOf(t testing.TB, host string) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", host+":0")
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,9 @@ type Config struct {
 	// ByJob: this is a job of a workflow, whose store began empty with it. Package job
 	// sets it.
 	ByJob bool
-	// Repeats: a publish.Repeater makes what failed and nothing waits for.
-	Repeats bool
+	// Patience is how long a caller waits for what nothing waits for, which a publish.Repeater makes
+	// later; zero where there is none.
+	Patience time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -62,7 +63,7 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &authorization.Authorizer{History: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects:     effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Repeats: cfg.Repeats},
+			Effects:     effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
 			Exclusively: cfg.Store.Exclusively, Label: cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}

@@ -136,7 +136,7 @@ func (p *Publisher) Check(ctx context.Context, on CheckOn, v island.View) (descr
 // ended, and to close the run's check runs on the commits before: what Check does at the
 // end, and has failed to. kept says whether there is a background.
 func (p *Publisher) KeepChecks(ctx context.Context, on CheckOn, v island.View, failed error) (kept bool, err error) {
-	if _, again := repeatAfter(failed, 0, 0); !p.Effects.Repeats || !again {
+	if _, again := repeatAfter(failed, 0, 0); p.Effects.Patience == 0 || !again {
 		return false, nil
 	}
 	in := p.checkInput(on, v)

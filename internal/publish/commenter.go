@@ -26,7 +26,7 @@ type Commenter struct {
 
 // Comment writes text on an issue or pull request, once for its occasion, and
 // nothing where it is empty. Where GitHub cannot take it now, it is written in the
-// background; where nothing is (see effects.Runner.Repeats), that GitHub does not let us
+// background; where nothing is (see effects.Runner.Patience), that GitHub does not let us
 // is logged, and no reason to try again.
 func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, occasion, text string) error {
 	if text == "" {

@@ -33,8 +33,8 @@ const (
 	// forbiddenFor is how long an effect that the App has no permission for is repeated:
 	// a person may put that right.
 	forbiddenFor = 7 * 24 * time.Hour
-	// firstPatience is how long a run waits for a weak effect that somebody repeats.
-	firstPatience = 2 * time.Second
+	// FirstPatience is how long a run waits for a weak effect that a Repeater makes later.
+	FirstPatience = 2 * time.Second
 	// repeatWithin is longer than repeating one takes. After that, whoever was at it is
 	// taken for dead.
 	repeatWithin = 3 * time.Minute
@@ -137,8 +137,8 @@ func (c call) writeCheck(ctx context.Context, gh GitHub) error {
 func (p *Publisher) weakly(ctx context.Context, key effects.Key, c call) error {
 	c.At = p.GitHub.Place()
 	first, cancel := ctx, context.CancelFunc(func() {})
-	if p.Effects.Repeats {
-		first, cancel = context.WithTimeout(ctx, firstPatience)
+	if p.Effects.Patience > 0 {
+		first, cancel = context.WithTimeout(ctx, p.Effects.Patience)
 	}
 	defer cancel()
 	_, err := effects.Do(first, p.Effects, key, c,
@@ -159,7 +159,7 @@ func (p *Publisher) weakly(ctx context.Context, key effects.Key, c call) error {
 func (p *Publisher) keep(ctx context.Context, key effects.Key, c call, failed error) (kept bool, err error) {
 	now := p.Effects.Time()
 	pause, again := repeatAfter(failed, 0, 0)
-	if !p.Effects.Repeats || !again {
+	if p.Effects.Patience == 0 || !again {
 		return false, nil
 	}
 	c.At = p.GitHub.Place()

@@ -154,7 +154,7 @@ func TestWeakEffectsAllComeToBe(t *testing.T) {
 				return badGateway(), nil
 			}
 		}}
-		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Repeats: true},
+		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Patience: FirstPatience},
 			Run: run.ID(fmt.Sprint("r-", n)), Issue: n}
 		r := &Repeater{Store: st, Now: now, GitHub: func(ghapp.Place) GitHub { return gh }}
 		must := func(err error) {
@@ -276,7 +276,7 @@ func TestOnlyTheLastLabelIsSet(t *testing.T) {
 			return nil, nil
 		}}
 		now := func() time.Time { return at }
-		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Repeats: true}, Issue: issue}
+		p := &Publisher{GitHub: gh, Effects: effects.Runner{Store: st, Now: now, Patience: FirstPatience}, Issue: issue}
 		want, named := map[string]bool{}, map[string]bool{}
 		for range rapid.IntRange(1, 8).Draw(rt, "labels") {
 			at = at.Add(time.Second)

@@ -172,8 +172,9 @@ type Runner struct {
 	// Forgetful: the store began empty with this process, while effects of no run
 	// may have been made by processes before it. Those are looked for first.
 	Forgetful bool
-	// Repeats: somebody repeats what was kept, for as long as it takes; see Keep.
-	Repeats bool
+	// Patience is how long a run waits for an effect that somebody repeats otherwise, for as long as
+	// it takes; see Keep. Zero says that nobody does.
+	Patience time.Duration
 	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 }
