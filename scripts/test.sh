@@ -132,7 +132,7 @@ step "lint" scripts/lint.sh
 step "macOS" env GOOS=darwin go vet ./...
 step "Windows" env GOOS=windows go build -o /dev/null ./cmd/bot
 # These are all files, and the tests need not look again.
-step "vet" go vet -tags 'docker claude clis act live release postgres s3 kube' ./...
+step "vet" go vet -tags 'docker claude clis act live release postgres s3' ./...
 current="components"
 export_components
 step "tests" in_memory go test "${race[@]}" -vet=off -timeout 40m ./...
@@ -148,5 +148,4 @@ step "tests with Claude Code (-tags claude)" suite claude
 step "tests with Claude Code in containers (-tags 'docker claude')" suite docker claude
 step "tests with the other agents (-tags clis)" suite clis
 step "tests with all agents in containers (-tags 'docker clis')" suite docker clis
-step "sandboxes in Kubernetes (-tags kube)" scripts/test-kube.sh
 current=
