@@ -26,10 +26,6 @@ tour: build ## Play docs/tour.md and take its pictures; installs a browser (Debi
 test: ## Run everything a change must pass; installs what it needs (Debian, as root)
 	scripts/test.sh
 
-.PHONY: test-kube
-test-kube: ## Run the sandboxes of Kubernetes in a real cluster; the first time builds it (Debian, as root)
-	scripts/test-kube.sh
-
 .PHONY: unit
 unit: ## Run what needs no root, no network and no service
 	go test ./...

@@ -20,7 +20,7 @@ us=$module/internal
 
 packages=(run strs admission machine progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
 	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue store/pgtest handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup tui webui)
-packages+=(agent/transcript notify blob blob/s3 blob/s3/s3test sandbox/kube sandbox/internal/syscalls)
+packages+=(agent/transcript notify blob blob/s3 blob/s3/s3test sandbox/internal/syscalls)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
 # must not depend on whether the real code compiles.
@@ -99,9 +99,8 @@ imports internal/loop loop os/exec database/sql "$us/webui" "$us/gitrepo" "$us/s
 imports internal/sim sim os/exec database/sql net/http "$us/webui" "$us/gitrepo"
 imports internal/agent agent os/exec "$us/webui" "$us/sandbox"
 imports internal/sandbox sandbox os/exec "$us/webui" github.com/moby/moby/client
-imports internal/sandbox/docker sandbox-docker os/exec "$us/webui" k8s.io/client-go/rest
+imports internal/sandbox/docker sandbox-docker os/exec "$us/webui" github.com/rs/zerolog
 imports internal/sandbox/local sandbox-local os/exec "$us/webui" github.com/moby/moby/client
-imports internal/sandbox/kube sandbox-kube "$us/webui" github.com/moby/moby/client
 imports internal/sandbox/shim shim "$us/webui" github.com/rs/zerolog
 imports internal/proc proc "$us/webui" github.com/rs/zerolog
 imports internal/gateway gateway os/exec "$us/webui"
@@ -391,7 +390,6 @@ may internal/sandbox "$us/run"
 may internal/sandbox/docker "$us/sandbox" github.com/moby/moby/client github.com/containerd/errdefs
 may internal/sandbox/local "$us/sandbox" "$us/proc" "$us/sandbox/shim" "$us/sandbox/internal/syscalls"
 may internal/sandbox/internal/syscalls github.com/moby/profiles/seccomp
-may internal/sandbox/kube "$us/sandbox" k8s.io/client-go/rest
 may internal/proc os/exec
 may internal/gateway "$us/run" "$us/gateway/spend" "$us/httpd" "$us/redact" net/http
 may internal/gitrepo "$us/run" "$us/proc" "$us/fstree"

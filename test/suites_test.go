@@ -20,7 +20,6 @@ var suites = map[string]string{
 	"docker && claude": "a Docker engine and Claude Code",
 	"act":              "act",
 	"clis":             "the other agents' command lines",
-	"kube":             "a Kubernetes cluster, which scripts/test-kube.sh starts",
 	"live":             "an App on GitHub",
 	"docker && clis":   "a Docker engine and all the agents' command lines",
 	"postgres":         "PostgreSQL",

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox/kube/podshim"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
@@ -59,12 +58,7 @@ type commands struct {
 }
 
 // beShim is `bot shim`: every agent's and every check's parent.
-func beShim(args []string) int {
-	if len(args) > 0 && args[0] == "pod" {
-		return podshim.Main(args[1:])
-	}
-	return shim.Main(args)
-}
+func beShim(args []string) int { return shim.Main(args) }
 
 // sandboxFlags say where agents and checks run.
 type sandboxFlags struct {

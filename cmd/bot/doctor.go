@@ -24,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
-	"github.com/org/ralph-action/internal/sandbox/kube"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
@@ -118,9 +117,6 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	}
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
 		checks = append(checks, c.local(cfg)) //nolint:contextcheck // it tries bubblewrap once
-	}
-	if cfg.Sandbox.Kind == config.SandboxKubernetes {
-		checks = append(checks, c.kubernetes(ctx, cfg))
 	}
 	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(ctx, cfg, found))
 	if user, ok := c.userFile(); ok {
@@ -271,11 +267,8 @@ func (c *doctorCmd) kind(cfg config.Server) string {
 }
 
 func (c *doctorCmd) sandbox(cfg config.Server) (sandbox.Sandbox, error) {
-	switch c.kind(cfg) {
-	case config.SandboxDocker:
+	if c.kind(cfg) == config.SandboxDocker {
 		return c.openDocker(cfg, cfg.DataDir)
-	case config.SandboxKubernetes:
-		return kube.New(kubeOptions(cfg))
 	}
 	return local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
 }
@@ -369,7 +362,7 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 			return f
 		}
 	}
-	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Contained() {
+	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Kind == config.SandboxDocker {
 		f.err = err
 		return f
 	}

@@ -38,8 +38,8 @@ func freshKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}))
 }
 
-// mounted are secrets in files, as Kubernetes mounts them: the names are links to what is below
-// a directory that is replaced as a whole.
+// mounted are secrets in files that change all at once: the names are links to what is below a
+// directory that is replaced as a whole.
 type mounted struct {
 	t   *testing.T
 	dir string

@@ -45,6 +45,7 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/store/queue"
 )
@@ -269,7 +270,9 @@ func newParts(
 			return nil, err
 		}
 	}
-	box, err := openServerSandbox(ctx, cfg, obs.self)
+	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
+		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +321,7 @@ func newParts(
 		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(obs.current.secrets),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
-		Lacks: lacks(cfg, obs.room),
+		Lacks: func() string { return obs.room().Lacks() },
 	}
 	p.files = &liveFiles{st: p.store, now: obs.now}
 	if err := p.files.use(cfg); err != nil {
@@ -457,7 +460,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 func admissionLimits(cfg config.Server) admission.Limits {
 	c := cfg.Concurrency
 	if c.Agents == 0 {
-		c.Agents = agentsAtOnce(cfg.Sandbox)
+		c.Agents = machine.Agents(cfg.Sandbox.Memory, cfg.Sandbox.CPUs)
 	}
 	return admission.Limits(c)
 }

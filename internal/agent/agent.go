@@ -15,8 +15,6 @@ import (
 const (
 	SandboxLocal  = "local"
 	SandboxDocker = "docker"
-	// SandboxKubernetes is as docker for an agent.
-	SandboxKubernetes = "kubernetes"
 )
 
 // Invocation is what one start of an agent is for.
@@ -24,7 +22,7 @@ type Invocation struct {
 	// Model is passed on as the person wrote it; "" leaves the CLI's default.
 	Model string
 	Mode  run.Mode
-	// Sandbox is SandboxLocal, SandboxDocker or SandboxKubernetes.
+	// Sandbox is SandboxLocal or SandboxDocker.
 	Sandbox string
 	// BaseURL is where the agent finds the model proxy, "" for the CLI's own
 	// default, which only works in the local sandbox.

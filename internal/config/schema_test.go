@@ -68,7 +68,7 @@ func choices() map[string]map[string][]string {
 	when := words(string(gate.Task), string(gate.Final))
 	return map[string]map[string][]string{
 		"server": {
-			"agent.name": Agents(), "sandbox.kind": words(SandboxDocker, SandboxKubernetes, SandboxLocal),
+			"agent.name": Agents(), "sandbox.kind": words(SandboxDocker, SandboxLocal),
 			"sandbox.local_isolation": words("auto", "bwrap", "none"),
 			"gates[].kind":            kinds(gate.Kinds()), "gates[].when": when,
 			"log.level": words("trace", "debug", "info", "warn", "error"), "log.format": words("json", "console"),

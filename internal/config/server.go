@@ -46,9 +46,8 @@ func Agents() []string {
 
 // The kinds of sandbox.
 const (
-	SandboxDocker     = "docker"
-	SandboxLocal      = "local"
-	SandboxKubernetes = "kubernetes"
+	SandboxDocker = "docker"
+	SandboxLocal  = "local"
 )
 
 // The environment variables that carry secrets. Each has a twin with the
@@ -222,20 +221,6 @@ type Sandbox struct {
 	// HostPaths are the directories of the bot's container on the machine that
 	// the engine runs on.
 	HostPaths map[string]string
-	// Kubernetes is for that kind alone.
-	Kubernetes Kubernetes
-}
-
-// Kubernetes says where pods are run, and as what.
-type Kubernetes struct {
-	// Kubeconfig is the file that says where the cluster is, "" the one the bot is in.
-	Kubeconfig string
-	// Namespace is that of the sandboxes, and BotImage the bot's own image.
-	Namespace, BotImage string
-	// RuntimeClass is that of the pods, "" the cluster's default.
-	RuntimeClass string
-	// UserNamespaces gives each pod users of its own.
-	UserNamespaces bool
 }
 
 // Transcripts says how long the words of agents are kept, and how much of them.
@@ -301,14 +286,6 @@ type serverFile struct {
 		Caches bytesize `yaml:"caches"`
 		// HostPaths is needed only where the engine cannot be asked.
 		HostPaths map[string]string `yaml:"host_paths"`
-
-		Kubernetes struct {
-			Kubeconfig     string `yaml:"kubeconfig"`
-			Namespace      string `yaml:"namespace"`
-			BotImage       string `yaml:"bot_image"`
-			RuntimeClass   string `yaml:"runtime_class"`
-			UserNamespaces bool   `yaml:"user_namespaces"`
-		} `yaml:"kubernetes"`
 
 		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
@@ -381,7 +358,7 @@ func DefaultServer() Server {
 			GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
 		Sandbox: Sandbox{
-			Kind: SandboxDocker, Kubernetes: Kubernetes{Namespace: "ralph-sandboxes"}, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
+			Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
 			Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30,
 		},
 		Limits:  run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits()),
@@ -515,7 +492,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory),
 		d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
-	f.Sandbox.Kubernetes.Namespace = d.Sandbox.Kubernetes.Namespace
 	f.Sandbox.LocalIsolation, f.Sandbox.Devcontainer = d.Sandbox.LocalIsolation, d.Sandbox.Devcontainer
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files),
 		bytesize(d.Sandbox.Caches)
@@ -563,7 +539,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
-			HostPaths: f.Sandbox.HostPaths, Kubernetes: Kubernetes(f.Sandbox.Kubernetes),
+			HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits.Run, report).WithDefaults(d.Limits),
@@ -697,25 +673,19 @@ func (s Server) check(report reporter) {
 	}
 }
 
-// Contained says whether commands run in containers of an image.
-func (s Sandbox) Contained() bool { return s.Kind == SandboxDocker || s.Kind == SandboxKubernetes }
-
 // Gated says whether commands reach nothing but the gateway.
 func (s Sandbox) Gated() bool {
-	return s.Contained() || s.Kind == SandboxLocal && s.LocalIsolation == "bwrap"
+	return s.Kind == SandboxDocker || s.Kind == SandboxLocal && s.LocalIsolation == "bwrap"
 }
 
 func (s Sandbox) check(allowLocal bool, report reporter) {
 	switch s.Kind {
-	case SandboxDocker, SandboxKubernetes:
+	case SandboxDocker:
 		switch {
 		case s.Image == "":
-			report("$.sandbox.image", "the %s sandbox needs an image with the agent's tools in it", s.Kind)
+			report("$.sandbox.image", "the docker sandbox needs an image with the agent's tools in it")
 		case !imagePattern().MatchString(s.Image):
 			report("$.sandbox.image", "%q does not look like the reference of an image", clip(s.Image))
-		}
-		if s.Kind == SandboxKubernetes {
-			s.checkKubernetes(report)
 		}
 	case SandboxLocal:
 		if !allowLocal {
@@ -723,17 +693,13 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 				"host; set allow_local_sandbox: true to allow that")
 		}
 	default:
-		report("$.sandbox.kind", "%q is not a sandbox; use %s, %s or %s", clip(s.Kind), SandboxDocker, SandboxKubernetes,
-			SandboxLocal)
+		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
 	}
 	switch s.Devcontainer {
 	case DevcontainerOff:
 	case DevcontainerImage, DevcontainerBuild:
 		if s.Kind == SandboxLocal {
 			report("$.sandbox.devcontainer", "the local sandbox has no images")
-		}
-		if s.Kind == SandboxKubernetes {
-			report("$.sandbox.devcontainer", "the kubernetes sandbox runs sandbox.image only; use off")
 		}
 	default:
 		report("$.sandbox.devcontainer", "%q is not one of off, image and build", clip(string(s.Devcontainer)))
@@ -765,25 +731,6 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		report("$.sandbox.files", "must be at least 1000")
 	}
 }
-
-func (s Sandbox) checkKubernetes(report reporter) {
-	k := s.Kubernetes
-	if !clusterName().MatchString(k.Namespace) {
-		report("$.sandbox.kubernetes.namespace", "%q is not the name of a namespace", clip(k.Namespace))
-	}
-	switch {
-	case k.BotImage == "":
-		report("$.sandbox.kubernetes.bot_image", "the kubernetes sandbox needs the bot's own image, of this version")
-	case !imagePattern().MatchString(k.BotImage):
-		report("$.sandbox.kubernetes.bot_image", "%q does not look like the reference of an image", clip(k.BotImage))
-	}
-	if k.RuntimeClass != "" && !clusterName().MatchString(k.RuntimeClass) {
-		report("$.sandbox.kubernetes.runtime_class", "%q is not the name of a runtime class", clip(k.RuntimeClass))
-	}
-}
-
-// clusterName is what namespaces are called.
-var clusterName = strs.Lazy(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func (s Server) checkSecrets(report reporter) {
 	if s.GitHub.PrivateKey.Empty() {

@@ -120,12 +120,6 @@ sandbox:
   files: 5000
   caches: 3g
   host_paths: {/data: /srv/ralph}
-  kubernetes:
-    kubeconfig: /etc/ralph/kubeconfig
-    namespace: pods
-    bot_image: registry.example/bot:1
-    runtime_class: gvisor
-    user_namespaces: true
 limits:
   agents: 8
   agents_per_repository: 3
@@ -214,10 +208,6 @@ files:
 		Sandbox: config.Sandbox{
 			Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
 			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"},
-			Kubernetes: config.Kubernetes{
-				Kubeconfig: "/etc/ralph/kubeconfig", Namespace: "pods", BotImage: "registry.example/bot:1", RuntimeClass: "gvisor",
-				UserNamespaces: true,
-			},
 		},
 		AllowLocalSandbox: true,
 		Limits:            limits,
@@ -386,22 +376,6 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever",
 		},
 		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not a sandbox"},
-		{
-			"no image of the bot", minimal + "  kind: kubernetes\n",
-			confPath + ": sandbox.kubernetes.bot_image: the kubernetes sandbox needs the bot's own image",
-		},
-		{
-			"not a namespace", minimal + "  kind: kubernetes\n  kubernetes: {bot_image: b, namespace: a/b}\n",
-			confPath + ":6:41: sandbox.kubernetes.namespace: \"a/b\" is not the name of a namespace",
-		},
-		{
-			"not a runtime class", minimal + "  kind: kubernetes\n  kubernetes: {bot_image: b, runtime_class: -}\n",
-			confPath + ":6:45: sandbox.kubernetes.runtime_class: \"-\" is not the name",
-		},
-		{
-			"devcontainers on a cluster", minimal + "  kind: kubernetes\n  devcontainer: image\n  kubernetes: {bot_image: b}\n",
-			confPath + ":6:17: sandbox.devcontainer: the kubernetes sandbox runs sandbox.image only",
-		},
 		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
 		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
 		{"huge size", minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},

@@ -56,7 +56,7 @@ func TestReadInputsNamesAllProblems(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
 		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1",
-		"issue_budget": "lots", "sandbox": "kube", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
+		"issue_budget": "lots", "sandbox": "podman", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
 		"config": "../secrets.yml", "branch_template": "main", "plan_approval": "none", "draft": "no",
 	}
 	_, err := ReadInputs(env(bad))

@@ -38,10 +38,6 @@ const partingTime = 10 * time.Second
 
 // keepsSession says whether a start is a call of the run's one session.
 func (h *Host) keepsSession(a loop.AgentStart) bool {
-	// The host changes the tree of an agent that waits.
-	if h.cfg.Sandbox.About().Apart {
-		return false
-	}
 	return h.cfg.SameSession && h.of == nil && h.cfg.Gateway != nil && h.cfg.Gateway.Stops != nil && a.Mode == run.ModeBuild
 }
 

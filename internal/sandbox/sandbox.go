@@ -48,41 +48,10 @@ import (
 // there is no such start (any more), so that the caller may start anew under
 // another name.
 //
-// # For implementations on other machines
+// # Machines
 //
-// A handle names its node. An implementation bound to one machine answers
-// [ErrOtherNode] for a handle of another; one that is not (kube) leaves Node
-// empty. Where tree and caches are not shared, starts work on copies
-// (About.Apart), and what comes of them is here before they are Exited. Such an
-// implementation has to satisfy the same:
-//
-//   - Name → one pod, created with that name; "already exists" is success. The
-//     shim (package shim) is its first process: it keeps time, silence, output and
-//     disk while the bot is away, ends all that is left, and writes the record
-//     and stdout where the command cannot forge them, so that both can be read,
-//     stdout from any offset, after the end and until Remove.
-//   - Confinement is the sandbox's own and no Spec loosens it: a user other than
-//     root, no capabilities, no new privileges, the seccomp default, a read-only
-//     root, home and temporary directory in memory (they may hold programs), no
-//     service account, no environment of the host beyond Spec.Env.
-//   - No network but what the shim relays: its loopback port to the gateway's
-//     socket, which has to be carried to where the gateway is (a volume of the same
-//     node, or a tunnel that the bot opens). Spec.Env names addresses on that port,
-//     as proxy and as the models' endpoint, with tokens of this start alone. While
-//     the bot restarts, connections wait.
-//   - Home files are laid out before the command starts, in a home that no other
-//     start has seen. They are settings, no secrets.
-//   - Caches: starts with the same CacheDir find what the others of it left, starts
-//     with another see nothing of it. The caller gives each level of trust (the
-//     default branch's set-up, the tree before the run, checks, agents) one of its
-//     own and copies downwards only; a volume shared by levels would break that.
-//   - Disk: what tree and cache hold together is bounded in bytes and in files
-//     while the command runs, not only after it. A quota of the volume is welcome
-//     beside that, since the shim counts some tenths of a second late. The end is
-//     ReasonDiskLimit, and Collect still gives the tree.
-//   - Prepare and Collect move the tree there and back and follow no links. What
-//     comes back is what the command left, times and modes included: tools tell by
-//     them what is stale.
+// A handle names its node: an implementation answers [ErrOtherNode] for one of another
+// machine.
 //
 // sandboxtest holds what of this can be seen without knowing the engine; what
 // confinement means is tested beside each implementation.
@@ -153,11 +122,6 @@ type About struct {
 
 	// Images makes the images that commands run in.
 	Images Images
-
-	// Apart says that a command works on a copy of its tree and its cache, which comes home
-	// before its start is Exited: until then neither side sees what the other writes, and
-	// starts at the same time do not see each other's.
-	Apart bool
 
 	// Confinement tells how much is kept apart, where the machine decides that. Where it
 	// is nil, commands always are. The first call may take as long as a command.
@@ -475,7 +439,7 @@ func (s Status) Crowded() bool {
 	return s.Reason == ReasonDiskLimit && strings.HasPrefix(s.Detail, NearlyFull)
 }
 
-// maxName keeps names usable as container and pod names with a prefix.
+// maxName keeps names usable as container names with a prefix.
 const maxName = 100
 
 var nameRE = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)

@@ -46,8 +46,6 @@ func Main(m *testing.M, open func() (sandbox.Sandbox, error)) int {
 //
 //	hold FILE      hold a lock on FILE, say so, and ignore every request to end
 //	escape FILE    the same in a session of its own, after this process ended
-//	free FILE      say whether nobody holds a lock on FILE
-//	touch FILE     make FILE
 //	talk ADDR TEXT send TEXT to ADDR, close that direction, print the answer
 //	hunt PREY      try to reach what it should not, print what it did
 //	nothing        end
@@ -62,10 +60,6 @@ func Play(args []string) int {
 		return hold(args[2])
 	case len(args) == 3 && args[1] == "escape":
 		return escape(args[2])
-	case len(args) == 3 && args[1] == "free":
-		return free(args[2])
-	case len(args) == 3 && args[1] == "touch":
-		return touch(args[2])
 	case len(args) == 4 && args[1] == "talk":
 		return talk(args[2], args[3])
 	case len(args) == 3 && args[1] == "hunt":
@@ -106,26 +100,6 @@ func escape(path string) int {
 		Path: selfPath(), Args: []string{"helper", "hold", path}, Env: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr,
 	})
 	if err != nil {
-		return fail(err)
-	}
-	return 0
-}
-
-func free(path string) int {
-	f, err := os.Open(path) // #nosec G304 -- the test's file
-	if err != nil {
-		return fail(err)
-	}
-	word := "free\n"
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { // #nosec G115 -- a descriptor fits
-		word = "held\n"
-	}
-	_, _ = os.Stdout.WriteString(word)
-	return 0
-}
-
-func touch(path string) int {
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return fail(err)
 	}
 	return 0

@@ -46,10 +46,6 @@ type Harness struct {
 	OwnerEnv []string
 	// Port gives a port for Spec.GatewayPort.
 	Port func(t *testing.T) int
-	// Inside runs a program beside the command of a start, which may have ended, and
-	// gives what it says; gone says that there is no such start any more. It is nil
-	// where the test sees the tree that the command sees (see sandbox.About.Apart).
-	Inside func(ctx context.Context, h sandbox.Handle, argv ...string) (said string, gone bool, err error)
 }
 
 // Run exercises the contract of package sandbox.
@@ -229,16 +225,9 @@ func released(t *testing.T, path string) bool {
 	return err == nil
 }
 
-func (f *fixture) mustBeDead(t *testing.T, h sandbox.Handle, w sandbox.Workspace, names ...string) {
+func (f *fixture) mustBeDead(t *testing.T, w sandbox.Workspace, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if f.Inside != nil {
-			said, gone, err := f.Inside(t.Context(), h, f.Helper, "helper", "free", name)
-			if !gone && (err != nil || said != "free\n") {
-				t.Errorf("the process that holds %q: %q, %v", name, said, err)
-			}
-			continue
-		}
 		if !released(t, filepath.Join(w.Dir, name)) {
 			t.Errorf("the process that holds %q is alive", name)
 		}
@@ -323,7 +312,7 @@ func testTimes(t *testing.T, f *fixture) {
 	if !st.FirstByteAt.IsZero() || !st.FinishedAt.IsZero() {
 		t.Errorf("first byte %v and end %v before they happened", st.FirstByteAt, st.FinishedAt)
 	}
-	f.touch(t, h, spec.Workspace, "go")
+	f.touch(t, spec.Workspace, "go")
 	eventually(t, "the time of the first byte", func() bool {
 		st, err = f.box.Inspect(t.Context(), h)
 		return err == nil && !st.FirstByteAt.IsZero() && st.OutputBytes == 3
@@ -331,7 +320,7 @@ func testTimes(t *testing.T, f *fixture) {
 	if st.State != sandbox.Running {
 		t.Errorf("state %s, want running", st.State)
 	}
-	f.touch(t, h, spec.Workspace, "end")
+	f.touch(t, spec.Workspace, "end")
 	st = f.wait(t, h)
 	// Clocks of a start are compared by order only.
 	times := []time.Time{before, st.StartedAt, st.FirstByteAt, st.FinishedAt, time.Now()}
@@ -347,14 +336,8 @@ func testTimes(t *testing.T, f *fixture) {
 }
 
 // touch makes a file in the tree from the outside.
-func (f *fixture) touch(t *testing.T, h sandbox.Handle, w sandbox.Workspace, name string) {
+func (f *fixture) touch(t *testing.T, w sandbox.Workspace, name string) {
 	t.Helper()
-	if f.Inside != nil {
-		if _, _, err := f.Inside(t.Context(), h, f.Helper, "helper", "touch", name); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
 	if err := os.WriteFile(filepath.Join(w.Dir, name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -637,7 +620,7 @@ func testLogsFromOffset(t *testing.T, f *fixture) {
 	if got := f.logs(t, h, 4); got != "" {
 		t.Errorf("after what there is: %q", got)
 	}
-	f.touch(t, h, spec.Workspace, "go")
+	f.touch(t, spec.Workspace, "go")
 	f.wait(t, h)
 	for offset, want := range map[int64]string{0: "one\ntwo\n", 2: "e\ntwo\n", 4: "two\n", 8: "", 1000: ""} {
 		if got := f.logs(t, h, offset); got != want {
@@ -678,7 +661,7 @@ func testStartTwice(t *testing.T, f *fixture) {
 	if h := f.start(t, name, spec); h != handles[0] {
 		t.Errorf("started again while running: %v, want %v", h, handles[0])
 	}
-	f.touch(t, handles[0], spec.Workspace, "go")
+	f.touch(t, spec.Workspace, "go")
 	f.wait(t, handles[0])
 	if h := f.start(t, name, spec); h != handles[0] {
 		t.Errorf("started again after the end: %v, want %v", h, handles[0])
@@ -850,9 +833,9 @@ func testStop(t *testing.T, f *fixture) {
 	if out := f.logs(t, h, 0); !strings.Contains(out, "bye") {
 		t.Errorf("it was not asked to end: %q", out)
 	}
-	f.mustBeDead(t, h, spec.Workspace, "child")
+	f.mustBeDead(t, spec.Workspace, "child")
 	if !f.Escapes {
-		f.mustBeDead(t, h, spec.Workspace, "escaped", "session")
+		f.mustBeDead(t, spec.Workspace, "escaped", "session")
 	}
 	if err := f.box.Stop(t.Context(), h, "again"); err != nil {
 		t.Errorf("stop again: %v", err)
@@ -885,7 +868,7 @@ func testStopByForce(t *testing.T, f *fixture) {
 	if err != nil || st.Reason != sandbox.ReasonStopped || st.Signal != "SIGKILL" || st.ExitCode != 137 {
 		t.Errorf("status %+v, %v", st, err)
 	}
-	f.mustBeDead(t, h, spec.Workspace, "main", "child")
+	f.mustBeDead(t, spec.Workspace, "main", "child")
 }
 
 func testLeftBehind(t *testing.T, f *fixture) {
@@ -894,13 +877,13 @@ func testLeftBehind(t *testing.T, f *fixture) {
 	h := f.start(t, f.name(), spec)
 	f.awaitOutput(t, h, "held child")
 	f.awaitOutput(t, h, "held escaped")
-	f.touch(t, h, spec.Workspace, "go")
+	f.touch(t, spec.Workspace, "go")
 	if st := f.wait(t, h); st.ExitCode != 5 || st.Reason != sandbox.ReasonExited {
 		t.Errorf("status %+v", st)
 	}
-	f.mustBeDead(t, h, spec.Workspace, "child")
+	f.mustBeDead(t, spec.Workspace, "child")
 	if !f.Escapes {
-		f.mustBeDead(t, h, spec.Workspace, "escaped")
+		f.mustBeDead(t, spec.Workspace, "escaped")
 	}
 }
 
@@ -1015,7 +998,7 @@ func testRemove(t *testing.T, f *fixture) {
 			t.Errorf("after Remove: %+v, %v; want missing", st, err)
 		}
 	}
-	f.mustBeDead(t, h, spec.Workspace, "main")
+	f.mustBeDead(t, spec.Workspace, "main")
 	if st := f.wait(t, h); st.State != sandbox.Missing {
 		t.Errorf("Wait after Remove: %+v", st)
 	}
@@ -1080,7 +1063,7 @@ func testKeep(t *testing.T, f *fixture) {
 	if again := f.start(t, name, spec); again != h {
 		t.Errorf("adopted by name: %v, want %v", again, h)
 	}
-	f.touch(t, h, spec.Workspace, "go")
+	f.touch(t, spec.Workspace, "go")
 	if st := f.wait(t, h); st.ExitCode != 4 || st.Reason != sandbox.ReasonExited {
 		t.Errorf("status %+v", st)
 	}
@@ -1105,7 +1088,7 @@ func testKill(t *testing.T, f *fixture) {
 	if st := f.wait(t, h); st.State != sandbox.Exited || st.Reason != sandbox.ReasonOwnerDied {
 		t.Errorf("status %+v", st)
 	}
-	f.mustBeDead(t, h, spec.Workspace, "child")
+	f.mustBeDead(t, spec.Workspace, "child")
 }
 
 // testRelay lets commands talk to a gateway that says back what it hears.
@@ -1154,7 +1137,7 @@ func testRelay(t *testing.T, f *fixture) {
 		h := f.start(t, f.name(), s)
 		f.awaitOutput(t, h, "you said hello")
 		stop()
-		f.touch(t, h, s.Workspace, "go")
+		f.touch(t, s.Workspace, "go")
 		f.awaitOutput(t, h, "helloready")
 		echo(t, dir)
 		f.wait(t, h)

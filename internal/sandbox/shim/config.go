@@ -46,7 +46,7 @@ type Config struct {
 	// no byte on stdout or stderr.
 	WallTimeout time.Duration `json:"wall_timeout,omitempty"`
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
-	// Watched are the directories, or files, that the command may fill, and DiskBytes and
+	// Watched are the directories that the command may fill, and DiskBytes and
 	// DiskFiles what they may hold together, with what was there before; 0 is
 	// no limit of ours.
 	Watched   []string `json:"watched,omitempty"`
@@ -79,9 +79,6 @@ type Config struct {
 	// WatchOwner ends the command when the shim's own standard input comes to
 	// its end: only the owner holds the other side.
 	WatchOwner bool `json:"watch_owner,omitempty"`
-	// Guests says that the container's engine starts processes in it that are not of
-	// the command, and that should outlive it.
-	Guests bool `json:"guests,omitempty"`
 }
 
 // WriteFile writes the configuration to a new file of mode 0600.

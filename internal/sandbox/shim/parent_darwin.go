@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"errors"
 	"os"
 	"syscall"
 )
@@ -46,9 +45,3 @@ func roomOf(dir string) (room, error) {
 	}
 	return room{bytes: int64(st.Bavail) * int64(st.Bsize), files: int64(st.Ffree)}, nil // #nosec G115 -- a disk is smaller
 }
-
-// Hide has no equivalent here.
-func Hide() error { return nil }
-
-// Kill has no equivalent here.
-func Kill() error { return errors.ErrUnsupported }

@@ -108,17 +108,6 @@ func becomeParent() error {
 	return nil
 }
 
-// Hide keeps this process's memory and descriptors from others of the same user.
-func Hide() error { return prctl(prSetDumpable, 0) }
-
-// Kill kills all that this process has started, and what that has.
-func Kill() error {
-	for _, pid := range descendants(os.Getpid()) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-	return nil
-}
-
 // uncaught are the signals that the Go runtime leaves to libc and installs no handler for
 // (runtime/sigtab_linux_generic.go).
 var uncaught = []syscall.Signal{32, 34}

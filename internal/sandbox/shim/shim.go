@@ -26,8 +26,6 @@ const (
 	// reapPatience bounds the wait for killed processes to be gone. Only one
 	// stuck in the kernel takes longer.
 	reapPatience = 10 * time.Second
-	// guestKills is how often guests are spared when all else is killed.
-	guestKills = 10
 )
 
 // Main is the sub-command: args is the path of a configuration, or FromStdin.
@@ -62,44 +60,24 @@ func Main(args []string) int {
 	if err != nil {
 		return fail(err)
 	}
-	exit, mine, err := run(cfg, args[0], signals, nil, func() { _, _ = os.Stdout.WriteString("ready\n") })
-	switch {
-	case err != nil:
+	rec, mine, err := openRecord(cfg.Record)
+	if err != nil {
 		return fail(err)
-	case !mine:
+	}
+	if !mine {
 		_, _ = os.Stdout.WriteString("taken\n")
 		return 0
 	}
-	return exit.Status()
-}
-
-// Run is Main for a program that has its configuration and its signals itself, and that
-// may go on when the command has ended. owner is closed when the owner is gone
-// (Config.WatchOwner); ready is called where Main says so. It is for the first process of
-// a container, and for one command.
-func Run(cfg Config, signals <-chan os.Signal, owner <-chan struct{}, ready func()) error {
-	signal.Notify(make(chan os.Signal, 1), deadly...)
-	_, mine, err := run(cfg, FromStdin, signals, owner, ready)
-	if err == nil && !mine {
-		err = errors.New("the record is another shim's")
-	}
-	return err
-}
-
-func run(
-	cfg Config, config string, signals <-chan os.Signal, owner <-chan struct{}, ready func(),
-) (exit Exit, mine bool, err error) {
-
-	rec, mine, err := openRecord(cfg.Record)
-	if err != nil || !mine {
-		return Exit{}, false, err
-	}
 	if err := rec.add(Event{Event: EventShim, Time: time.Now(), PID: os.Getpid()}); err != nil {
-		return Exit{}, true, err
+		return fail(err)
 	}
-	s := &session{cfg: cfg, record: rec, signals: signals, owner: owner, begin: time.Now()}
-	exit = s.run(config, ready)
-	return exit, true, rec.add(Event{Event: EventEnded, Time: time.Now(), Exit: &exit})
+
+	s := &session{cfg: cfg, record: rec, signals: signals, begin: time.Now()}
+	exit := s.run(args[0])
+	if err := rec.add(Event{Event: EventEnded, Time: time.Now(), Exit: &exit}); err != nil {
+		return fail(err)
+	}
+	return exit.Status()
 }
 
 // deadly are the signals by which a Go program ends, or stops, unless they are
@@ -121,23 +99,19 @@ type session struct {
 	cfg     Config
 	record  *record
 	signals <-chan os.Signal
-	// owner is closed when the owner is gone; nil means that standard input tells.
-	owner <-chan struct{}
-	begin time.Time
+	begin   time.Time
 	// active is the time of the last sign of life (the start is the first), as
 	// a distance to begin.
 	active atomic.Int64
 	// wrapped is the other side of the wrapper, nil without one.
 	wrapped *wrapped
-	// kills counts how often all was killed.
-	kills int
 }
 
-func (s *session) run(config string, ready func()) Exit {
+func (s *session) run(config string) Exit {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	child, err := s.start(ctx, config)
-	ready()
+	_, _ = os.Stdout.WriteString("ready\n")
 	if err != nil {
 		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
 	}
@@ -504,7 +478,7 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 		idle  = after(s.cfg.IdleTimeout)
 		owner <-chan struct{}
 	)
-	if owner = s.owner; s.cfg.WatchOwner && owner == nil {
+	if s.cfg.WatchOwner {
 		owner = endOf(os.Stdin)
 	}
 	full := make(chan string, 1)
@@ -558,11 +532,11 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 				detail = problem
 			}
 			end(ReasonDiskLimit, syscall.SIGKILL)
-			s.killAll(c.pid)
+			killAll(c.pid)
 		case <-grace:
 			// Again and again, until it is seen to be dead.
 			grace = time.After(100 * time.Millisecond)
-			s.killAll(c.pid)
+			killAll(c.pid)
 		}
 	}
 }
@@ -578,7 +552,7 @@ func (s *session) sweep(c *child) {
 			return
 		default:
 		}
-		s.killAll(c.pid)
+		killAll(c.pid)
 		select {
 		case <-c.gone:
 			return
@@ -587,19 +561,6 @@ func (s *session) sweep(c *child) {
 		case <-tick.C:
 		}
 	}
-}
-
-// killAll kills what the command started. Guests are not of it; where it is not got hold
-// of without them, they go, too.
-func (s *session) killAll(command int) {
-	s.kills++
-	if s.cfg.Guests && s.kills <= guestKills {
-		for _, pid := range descendants(os.Getpid()) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		return
-	}
-	killAll(command)
 }
 
 func after(d time.Duration) <-chan time.Time {

@@ -128,13 +128,13 @@ func (d Dir) Begin(s Start) (Start, error) {
 		}
 		return earlier, nil
 	}
-	return s, d.Write(startFile, s)
+	return s, d.write(startFile, s)
 }
 
 // Started gives what Begin noted, if it did.
 func (d Dir) Started() (Start, bool, error) {
 	var s Start
-	found, err := d.Read(startFile, &s)
+	found, err := d.read(startFile, &s)
 	return s, found, err
 }
 
@@ -148,10 +148,10 @@ type stopNote struct {
 // NoteStop keeps why the start was asked to stop. The first reason stays.
 func (d Dir) NoteStop(reason string) error {
 	var n stopNote
-	if found, err := d.Read(stopFile, &n); found || err != nil {
+	if found, err := d.read(stopFile, &n); found || err != nil {
 		return err
 	}
-	return d.Write(stopFile, stopNote{Reason: reason})
+	return d.write(stopFile, stopNote{Reason: reason})
 }
 
 // Status is what the directory tells of a start: the times, the output, and
@@ -184,7 +184,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 	st.OutputBytes, st.Truncated, st.OOMKilled = h.Exit.OutputBytes, h.Exit.Truncated, h.Exit.OOMKilled
 	if st.Reason == sandbox.ReasonStopped {
 		var n stopNote
-		found, err := d.Read(stopFile, &n)
+		found, err := d.read(stopFile, &n)
 		if err != nil {
 			return st, err
 		}
@@ -202,7 +202,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 func (d Dir) Lost(st sandbox.Status) (sandbox.Status, error) {
 	st.State, st.Reason, st.ExitCode, st.Signal = sandbox.Exited, sandbox.ReasonLost, -1, ""
 	var n stopNote
-	found, err := d.Read(stopFile, &n)
+	found, err := d.read(stopFile, &n)
 	if err != nil {
 		return st, err
 	}
@@ -279,9 +279,9 @@ func OpenUp(ctx context.Context, dir string) error {
 	})
 }
 
-// Write replaces a file as a whole, with v as JSON. It does not sync: no process of the start
+// write replaces a file as a whole, with v as JSON. It does not sync: no process of the start
 // survives what would lose the data, and syncing costs more than starting.
-func (d Dir) Write(name string, v any) error {
+func (d Dir) write(name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
@@ -302,8 +302,8 @@ func (d Dir) Write(name string, v any) error {
 	return nil
 }
 
-// Read gives what Write wrote, if it did.
-func (d Dir) Read(name string, v any) (bool, error) {
+// read gives what write wrote, if it did.
+func (d Dir) read(name string, v any) (bool, error) {
 	data, err := os.ReadFile(d.Path(name))
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(data) == 0) {
 		return false, nil // empty: a power cut came before the data

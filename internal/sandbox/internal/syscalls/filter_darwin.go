@@ -2,8 +2,5 @@ package syscalls
 
 import "errors"
 
-// Filter and Restrict have no equivalent here.
+// Filter has no equivalent here.
 func Filter() ([]byte, error) { return nil, errors.ErrUnsupported }
-
-// Restrict has no equivalent here.
-func Restrict() error { return errors.ErrUnsupported }

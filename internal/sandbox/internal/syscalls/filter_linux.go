@@ -4,12 +4,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"github.com/moby/profiles/seccomp"
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -31,22 +29,6 @@ var Filter = sync.OnceValues(func() ([]byte, error) {
 	}
 	return out, nil
 })
-
-// Restrict has the filter decide on the calls of this process, all its threads and all that
-// they start, from now on. They must not be able to get new privileges.
-func Restrict() error {
-	program, err := assemble()
-	if err != nil {
-		return fmt.Errorf("compile the seccomp profile: %w", err)
-	}
-	all := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} // #nosec G115 -- a test bounds it
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
-		uintptr(unsafe.Pointer(&all))) // #nosec G103 -- as seccomp(2) wants it
-	if errno != 0 {
-		return os.NewSyscallError("seccomp", errno)
-	}
-	return nil
-}
 
 // The fields of struct seccomp_data, in bytes. Both machines keep the low half of
 // an argument first.
