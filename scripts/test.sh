@@ -57,7 +57,8 @@ start_engine() {
 
 # Where the tests find the real components; see CONTRIBUTING.md.
 export_components() {
-	local modules=$cache/npm/node_modules arch
+	local modules arch
+	modules=$(scripts/tools.sh where npm)/node_modules
 	case $(uname -m) in
 	x86_64) arch=x64 ;;
 	aarch64 | arm64) arch=arm64 ;;
@@ -78,7 +79,7 @@ export_components() {
 	local file
 	for file in "$RALPH_OPENAPI" "$RALPH_GRAPHQL_SCHEMA" "$RALPH_WEBHOOK_EXAMPLES" "$RALPH_TEST_CLAUDE"; do
 		[ -s "$file" ] || {
-			echo "$file is missing; remove .cache/npm and try again" >&2
+			echo "$file is missing; remove $(scripts/tools.sh where npm) and try again" >&2
 			return 1
 		}
 	done
@@ -138,8 +139,6 @@ export_components
 step "tests" in_memory go test "${race[@]}" -vet=off -timeout 40m ./...
 step "tests with PostgreSQL (-tags postgres)" in_memory suite postgres
 step "tests with S3 (-tags s3)" in_memory suite s3
-step "tests of the Action (-tags act)" suite act
-step "test of a release (-tags release)" suite release
 step "Docker engine" start_engine
 step "container images" scripts/test-image.sh --with-go --with-node
 step "base of the images that ship" scripts/test-debian.sh

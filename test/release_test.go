@@ -15,12 +15,13 @@ import (
 // step of the Action brings just that program.
 func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 	t.Parallel()
-	tool, err := filepath.Abs("../.cache/bin/goreleaser")
+	where, err := exec.CommandContext(t.Context(), "../scripts/tools.sh", "where", "goreleaser").Output()
+	tool := strings.TrimSpace(string(where))
 	if err == nil {
 		_, err = os.Stat(tool)
 	}
 	if err != nil {
-		t.Fatalf("%v (scripts/tools.sh test brings it)", err)
+		t.Fatalf("%v (scripts/tools.sh release brings it)", err)
 	}
 	dir := filepath.Join(t.TempDir(), "ralph-action")
 	command := func(dir, name string, args ...string) string {
