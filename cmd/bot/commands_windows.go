@@ -19,7 +19,6 @@ type commands struct {
 	Progress   progressCmd   `cmd:"" help:"Show, check and convert progress files and task files of other tools."`
 	Stats      statsCmd      `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents."`
-	Schema     schemaCmd     `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
 	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 	Help       helpCmd       `cmd:"" help:"Show help for a command."`
