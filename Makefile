@@ -18,10 +18,6 @@ build: ## Build bin/bot, a static binary
 demo: build ## Watch an issue become a pull request: no key, no account
 	bin/bot demo
 
-.PHONY: tour
-tour: build ## Play docs/tour.md and take its pictures; installs a browser (Debian, as root)
-	scripts/tour.sh
-
 .PHONY: test
 test: ## Run everything a change must pass; installs what it needs (Debian, as root)
 	scripts/test.sh
