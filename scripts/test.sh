@@ -131,7 +131,6 @@ race=(-race '-gcflags=modernc.org/...=-race=false')
 step "tools" scripts/tools.sh test
 step "lint" scripts/lint.sh
 step "macOS" env GOOS=darwin go vet ./...
-step "Windows" env GOOS=windows go build -o /dev/null ./cmd/bot
 # These are all files, and the tests need not look again.
 step "vet" go vet -tags 'docker claude clis act live release postgres s3 kube' ./...
 current="components"
