@@ -46,7 +46,6 @@ type commands struct {
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 	Help       helpCmd       `cmd:"" help:"Show help for a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
