@@ -14,7 +14,6 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
 COPY internal internal
-COPY docs/schema docs/schema
 ARG VERSION=
 ARG COMMIT=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /ralph-bot ./cmd/bot

@@ -18,10 +18,6 @@ build: ## Build bin/bot, a static binary
 demo: build ## Watch an issue become a pull request: no key, no account
 	bin/bot demo
 
-.PHONY: tour
-tour: build ## Play docs/tour.md and take its pictures; installs a browser (Debian, as root)
-	scripts/tour.sh
-
 .PHONY: test
 test: ## Run everything a change must pass; installs what it needs (Debian, as root)
 	scripts/test.sh
@@ -39,7 +35,7 @@ live-check: ## Find out on GitHub itself what docs/unverified.md lists; needs an
 	go test -tags live -count=1 -timeout 30m -run '^TestLive$$' -v ./internal/ghapp
 
 .PHONY: lint
-lint: ## Lint Go, shell, workflows and the words of documents, and check the linter's own borders
+lint: ## Lint Go, shell and workflows
 	scripts/lint.sh
 
 .PHONY: fuzz
@@ -79,7 +75,7 @@ sim: ## Measure the loop with faulty agents; SEED, MIX (a file) and RUNS choose 
 	go run ./cmd/bot sim $(if $(SEED),--seed $(SEED)) $(if $(MIX),--mix $(MIX)) $(if $(RUNS),--runs $(RUNS))
 
 .PHONY: tools
-tools: ## Install the pinned linters and test packages into .cache
+tools: ## Install the pinned linters and test packages, once for the machine
 	scripts/tools.sh lint
 	scripts/tools.sh test
 

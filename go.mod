@@ -2,51 +2,53 @@ module github.com/org/ralph-action
 
 go 1.26.0
 
+// What is required, and why. A new module needs a reason here, and a home in
+// .golangci.yml where one package can hide it.
 require (
-	charm.land/bubbletea/v2 v2.1.1
-	github.com/alecthomas/kong v1.17.0
+	charm.land/bubbletea/v2 v2.1.1 // the full screen of run --tui
+	github.com/alecthomas/kong v1.17.0 // flags and sub-commands from one struct, without globals; in cmd/bot only
 	github.com/aws/aws-sdk-go-v2 v1.48.0
 	github.com/aws/aws-sdk-go-v2/service/s3 v1.114.10
 	github.com/aws/smithy-go v1.28.9
-	github.com/bradleyfalzon/ghinstallation/v2 v2.10.0
-	github.com/containerd/errdefs v1.0.0
-	github.com/creack/pty v1.1.24
-	github.com/getkin/kin-openapi v0.152.0
-	github.com/goccy/go-yaml v1.19.2
-	github.com/golang-jwt/jwt/v4 v4.5.2
-	github.com/google/go-cmp v0.7.0
-	github.com/google/go-github/v60 v60.0.0
-	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02
+	github.com/bradleyfalzon/ghinstallation/v2 v2.10.0 // tokens for one repository; v2.10.0 alone has go-github v60's types
+	github.com/containerd/errdefs v1.0.0 // tells "no such container" from "engine away"
+	github.com/creack/pty v1.1.24 // tests: a real terminal for the program
+	github.com/getkin/kin-openapi v0.152.0 // tests: holds the simulated GitHub against GitHub's description
+	github.com/goccy/go-yaml v1.19.2 // strict YAML, with the line and column of a problem
+	github.com/golang-jwt/jwt/v4 v4.5.2 // parses the App's key; above what go-githubapp asks for, for a security fix
+	github.com/google/go-cmp v0.7.0 // tests: compares
+	github.com/google/go-github/v60 v60.0.0 // REST; in ghapp and handlers only
+	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02 // tests: what stands on a screen; it has no releases
 	github.com/jackc/pgx/v5 v5.12.0
-	github.com/mattn/go-runewidth v0.0.31
-	github.com/moby/moby/api v1.56.1
-	github.com/moby/moby/client v0.6.2
-	github.com/moby/patternmatcher v0.6.0
-	github.com/moby/profiles/seccomp v0.2.4
-	github.com/opencontainers/runtime-spec v1.2.1
-	github.com/palantir/go-githubapp v0.24.1
-	github.com/pressly/goose/v3 v3.27.3
-	github.com/prometheus/client_golang v1.25.0
-	github.com/riverqueue/river v0.47.0
-	github.com/riverqueue/river/riverdriver v0.47.0
+	github.com/mattn/go-runewidth v0.0.31 // how many columns a text takes
+	github.com/moby/moby/api v1.56.1 // the types of the engine's API
+	github.com/moby/moby/client v0.6.2 // the Docker engine; in sandbox/docker only
+	github.com/moby/patternmatcher v0.6.0 // what .dockerignore leaves out, as docker reads it
+	github.com/moby/profiles/seccomp v0.2.4 // Docker's default profile, for local as for containers
+	github.com/opencontainers/runtime-spec v1.2.1 // the types that profile is made of
+	github.com/palantir/go-githubapp v0.24.1 // dispatches webhooks; v0.24.1 alone fits go-github v60
+	github.com/pressly/goose/v3 v3.27.3 // migrations from embedded files, without globals
+	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
+	github.com/riverqueue/river v0.47.0 // the queue, in one transaction with the state; all its modules on one version
+	github.com/riverqueue/river/riverdriver v0.47.0 // comes with River
 	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.47.0
-	github.com/riverqueue/river/riverdriver/riversqlite v0.47.0
-	github.com/riverqueue/river/rivertype v0.47.0
-	github.com/rogpeppe/go-internal v1.16.0
-	github.com/rs/zerolog v1.35.1
-	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc
-	github.com/sony/gobreaker/v2 v2.3.0
-	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f
-	github.com/vektah/gqlparser/v2 v2.5.30
-	github.com/yuin/goldmark v1.8.7
-	go.uber.org/goleak v1.3.0
-	golang.org/x/sync v0.24.0
-	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
-	golang.org/x/text v0.43.0
-	golang.org/x/time v0.15.0
-	modernc.org/sqlite v1.60.1
-	pgregory.net/rapid v1.3.0
+	github.com/riverqueue/river/riverdriver/riversqlite v0.47.0 // comes with River
+	github.com/riverqueue/river/rivertype v0.47.0 // comes with River
+	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository
+	github.com/rs/zerolog v1.35.1 // logs; the logger travels in the context, as go-githubapp has it
+	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // tests: somebody else's client of the simulated GraphQL
+	github.com/sony/gobreaker/v2 v2.3.0 // whether GitHub is away; in ghapp only
+	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // JSON with comments, as devcontainer.json is written; it has no releases
+	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
+	github.com/yuin/goldmark v1.8.7 // where things stand in Markdown; we edit the bytes ourselves
+	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives them
+	golang.org/x/sync v0.24.0 // bounds the memory of webhooks and model requests under way
+	golang.org/x/sys v0.49.0 // openat, sub-reapers and what else syscall lacks
+	golang.org/x/term v0.47.0 // is stderr a terminal, and how wide
+	golang.org/x/text v0.43.0 // names that a file system takes for one
+	golang.org/x/time v0.15.0 // how fast an installation writes to GitHub
+	modernc.org/sqlite v1.60.1 // SQLite without C: one static program
+	pgregory.net/rapid v1.3.0 // tests: properties, with shrinking
 )
 
 require (

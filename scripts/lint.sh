@@ -1,19 +1,16 @@
 #!/usr/bin/env bash
-# Lints everything: Go, shell scripts, workflows, the words of the documents, and the
-# linter's own borders.
+# Lints Go (its format, too), shell scripts and workflows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/tools.sh lint
-bin=$PWD/.cache/bin
+golangci_lint=$(scripts/tools.sh where golangci-lint)
 
 # A cache of its own for each checkout: it goes by the contents of a file and
 # remembers the path where it saw them first.
-export GOLANGCI_LINT_CACHE=$PWD/.cache/golangci-lint
+GOLANGCI_LINT_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/ralph-bot/golangci-lint/$(pwd | git hash-object --stdin)
+export GOLANGCI_LINT_CACHE
 
-"$bin/golangci-lint" config verify
-"$bin/golangci-lint" run --allow-parallel-runners ./...
-scripts/lint-selftest.sh "$bin/golangci-lint"
+"$golangci_lint" run --allow-parallel-runners ./...
 shellcheck install.sh scripts/*.sh .ci/run
-"$bin/actionlint"
-"$bin/vale" docs README.md CONTRIBUTING.md SECURITY.md AGENTS.md internal/prompt/*.md
+"$(scripts/tools.sh where actionlint)"

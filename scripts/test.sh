@@ -20,8 +20,7 @@ all) all=1 ;;
 	;;
 esac
 
-cache=$PWD/.cache
-engine=$cache/docker-engine
+engine=$PWD/.cache/docker-engine
 started_engine=
 summary=()
 failed=0
@@ -80,7 +79,7 @@ start_engine() {
 }
 
 # Where the tests find the real components; see CONTRIBUTING.md.
-modules=$cache/npm/node_modules
+modules=$(scripts/tools.sh where npm)/node_modules
 case $(uname -m) in x86_64) arch=x64 ;; *) arch=arm64 ;; esac
 export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
 export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
@@ -152,6 +151,7 @@ step "Claude Code (-tags claude)" suite claude
 step "Claude Code in containers (-tags 'docker claude')" suite docker claude
 step "the other agents (-tags clis)" suite clis
 step "all agents in containers (-tags 'docker clis')" suite docker clis
+step "tools of the long suites" eval 'scripts/tools.sh act && scripts/tools.sh release'
 step "the Action, with act as GitHub's runner (-tags act)" suite act
 step "a release (-tags release)" suite release
 step "macOS" env GOOS=darwin CGO_ENABLED=0 go vet ./...

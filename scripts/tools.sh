@@ -1,30 +1,33 @@
 #!/usr/bin/env bash
-# Installs what linting and testing need, pinned, into .cache; what is there
-# already is left alone. System packages are installed on Debian as root;
-# elsewhere a missing one is named.
+# Installs what linting and testing need, pinned; what is there already is left
+# alone. It is kept for the machine, beside its checkouts: a new one builds nothing
+# again. System packages are installed on Debian as root; elsewhere a missing one is
+# named.
 #
-#   tools.sh lint    golangci-lint, actionlint, shellcheck, vale, and a C compiler to
-#                    build vale
-#   tools.sh test    a C compiler (for the race detector), node and npm, the npm
-#                    packages of test/npm (GitHub's API descriptions and examples
-#                    of webhooks, the agents' command lines), act, which plays
-#                    GitHub's runner, versitygw, an S3 server, goreleaser, a
-#                    program that reads compose.yaml, and PostgreSQL, of which
-#                    nothing is started
-#   tools.sh release goreleaser, and syft, which lists what a release is made of
+#   tools.sh lint        golangci-lint, actionlint and shellcheck
+#   tools.sh test        a C compiler (for the race detector), node and npm, the npm
+#                        packages of test/npm (GitHub's API descriptions and examples
+#                        of webhooks, the agents' command lines), versitygw, an S3
+#                        server, a program that reads compose.yaml, and PostgreSQL, of
+#                        which nothing is started
+#   tools.sh act         act, which plays GitHub's runner
+#   tools.sh release     goreleaser, and syft, which lists what a release is made of
+#   tools.sh where NAME  prints where a tool is, or, of npm, the packages
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-golangci_lint=v2.12.2
-actionlint=v1.7.12
-vale=v3.21.0
-act=v0.2.89
-goreleaser=v2.11.2
-versitygw=v1.8.0
-syft=v1.29.0
+# They are read by name, in where and go_tool.
+# shellcheck disable=SC2034
+{
+	golangci_lint=v2.12.2
+	actionlint=v1.7.12
+	act=v0.2.89
+	goreleaser=v2.11.2
+	versitygw=v1.8.0
+	syft=v1.29.0
+}
 
-bin=$PWD/.cache/bin
-mkdir -p "$bin"
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/ralph-bot/tools
 
 say() { printf 'tools: %s\n' "$*" >&2; }
 
@@ -66,53 +69,70 @@ postgresql() {
 	rm -f "$conf"
 }
 
-# go_tool NAME PACKAGE VERSION: .cache/bin/NAME, built by this Go.
-go_tool() {
-	local want
-	want="$3 $(go env GOVERSION)"
-	if [ -x "$bin/$1" ] && [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$want" ]; then
-		return 0
-	fi
-	say "building $1 $3 (minutes the first time)"
-	GOBIN=$bin go install "$2@$3"
-	printf '%s\n' "$want" >"$bin/$1.version"
+# where NAME: the path of a tool, which has its version and Go's in it, so that
+# checkouts of different versions get along.
+where() {
+	local version=${1//-/_}
+	case $1 in
+	npm) printf '%s\n' "$tools/npm-$(cat test/npm/package.json test/npm/package-lock.json | git hash-object --stdin)" ;;
+	golangci-lint | actionlint | act | goreleaser | versitygw | syft)
+		printf '%s\n' "$tools/$1-${!version}-$(go env GOVERSION)/$1"
+		;;
+	*)
+		say "there is no tool $1"
+		exit 2
+		;;
+	esac
 }
 
-lint() {
-	go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint "$golangci_lint"
-	go_tool actionlint github.com/rhysd/actionlint/cmd/actionlint "$actionlint"
-	debian shellcheck shellcheck
-	debian gcc gcc libc6-dev
-	go_tool vale github.com/vale-cli/vale/v3/cmd/vale "$vale"
+# place FROM TO: TO is there whole, or not at all; of two that make it at once the
+# first is kept.
+place() {
+	[ -e "$2" ] || mv "$1" "$2"
+	rm -rf "$1"
+}
+
+# go_tool NAME PACKAGE: the tool, built by this Go.
+go_tool() {
+	local version=${1//-/_} to new
+	to=$(where "$1")
+	[ ! -x "$to" ] || return 0
+	say "building $1 ${!version} (minutes the first time)"
+	mkdir -p "$tools"
+	new=$(mktemp -d "$tools/.new-XXXXXX")
+	GOBIN=$new go install "$2@${!version}"
+	place "$new" "${to%/*}"
 }
 
 # The packages are data, native programs and one script that needs nothing built:
-# no install script is run. What is there is replaced at once, since tests may be
-# using it.
+# no install script is run.
 npm_packages() {
-	local dir=$PWD/.cache/npm want
-	want=$(cat test/npm/package.json test/npm/package-lock.json | sha256sum)
-	if [ "$(cat "$dir/.installed" 2>/dev/null)" = "$want" ]; then
-		return 0
-	fi
+	local to new
+	to=$(where npm)
+	[ ! -d "$to" ] || return 0
 	say "installing the npm packages of test/npm"
-	rm -rf "$dir.new" "$dir.old"
-	mkdir -p "$dir.new"
-	cp test/npm/package.json test/npm/package-lock.json "$dir.new/"
-	(cd "$dir.new" && npm ci --ignore-scripts --no-audit --no-fund >&2)
-	printf '%s\n' "$want" >"$dir.new/.installed"
-	[ ! -e "$dir" ] || mv "$dir" "$dir.old"
-	mv "$dir.new" "$dir"
-	rm -rf "$dir.old"
+	mkdir -p "$tools"
+	new=$(mktemp -d "$tools/.new-XXXXXX")
+	cp test/npm/package.json test/npm/package-lock.json "$new/"
+	(cd "$new" && npm ci --ignore-scripts --no-audit --no-fund >&2)
+	# The mode of mktemp is for the owner alone; agents under test run as others.
+	chmod 755 "$new"
+	place "$new" "$to"
 }
 
-release_builder() {
-	go_tool goreleaser github.com/goreleaser/goreleaser/v2 "$goreleaser"
+lint() {
+	go_tool golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go_tool actionlint github.com/rhysd/actionlint/cmd/actionlint
+	debian shellcheck shellcheck
+}
+
+act() {
+	go_tool act github.com/nektos/act
 }
 
 release() {
-	release_builder
-	go_tool syft github.com/anchore/syft/cmd/syft "$syft"
+	go_tool goreleaser github.com/goreleaser/goreleaser/v2
+	go_tool syft github.com/anchore/syft/cmd/syft
 }
 
 test_tools() {
@@ -126,17 +146,19 @@ test_tools() {
 	npm_packages
 	# The plugin of docker's command line, or the program of Debian's package.
 	docker compose version >/dev/null 2>&1 || debian docker-compose docker-compose
-	go_tool act github.com/nektos/act "$act"
-	go_tool versitygw github.com/versity/versitygw/cmd/versitygw "$versitygw"
-	release_builder
+	go_tool versitygw github.com/versity/versitygw/cmd/versitygw
+	mkdir -p .cache/bin
+	ln -sf "$(where versitygw)" .cache/bin/versitygw
 }
 
 case ${1:-} in
 lint) lint ;;
 test) test_tools ;;
+act) act ;;
 release) release ;;
+where) where "${2:-}" ;;
 *)
-	say "usage: tools.sh lint|test|release"
+	say "usage: tools.sh lint|test|act|release|where NAME"
 	exit 2
 	;;
 esac

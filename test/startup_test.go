@@ -1,3 +1,4 @@
+// Package test holds what concerns the program and its documents as a whole.
 package test
 
 import (

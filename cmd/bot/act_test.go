@@ -251,12 +251,13 @@ func (a *actor) commit(t testing.TB, workflow string) {
 // act starts act for an event.
 func (a *actor) act(name string, event map[string]any) *exec.Cmd {
 	a.t.Helper()
-	tool, err := filepath.Abs(filepath.Join(checkoutDir, ".cache", "bin", "act"))
+	where, err := exec.CommandContext(a.t.Context(), filepath.Join(checkoutDir, "scripts", "tools.sh"), "where", "act").Output()
+	tool := strings.TrimSpace(string(where))
 	if err == nil {
 		_, err = os.Stat(tool)
 	}
 	if err != nil {
-		a.t.Fatalf("%v (scripts/tools.sh test brings it)", err)
+		a.t.Fatalf("%v (scripts/tools.sh act brings it)", err)
 	}
 	dir := shortTempDir(a.t)
 	action := filepath.Join(dir, "action")

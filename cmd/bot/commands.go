@@ -16,7 +16,7 @@ const installedName = "ralph-bot"
 // calledAs is the name that the program was started by, for messages that tell a person
 // what to type: a release installs ralph-bot, while go build makes bot.
 func calledAs() string {
-	name := strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")
+	name := filepath.Base(os.Args[0])
 	if name == "" || name == "." || name == string(filepath.Separator) {
 		return installedName
 	}

@@ -31,9 +31,7 @@ func (c *completionCmd) Help() string {
 
   bash: echo 'source <(%[1]s completion bash)' >>~/.bashrc
   zsh:  echo 'source <(%[1]s completion zsh)' >>~/.zshrc (below compinit)
-  fish: %[1]s completion fish >~/.config/fish/completions/%[1]s.fish
-
-The packages for Debian and Fedora and the Homebrew formula have it in place already.`, calledAs())
+  fish: %[1]s completion fish >~/.config/fish/completions/%[1]s.fish`, calledAs())
 }
 
 // Run prints the script.

@@ -82,8 +82,7 @@ func pack(from, name, to string) (err error) {
 }
 
 // TestFirstRunOfTheReadme: the README's own commands lead from nothing to a commit on
-// somebody's own repository, in five of them. `make tour` has it leave a picture of the
-// screen in the file that RALPH_TEST_PICTURE names.
+// somebody's own repository, in five of them.
 func TestFirstRunOfTheReadme(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
@@ -131,8 +130,7 @@ func TestFirstRunOfTheReadme(t *testing.T) {
 		}
 	}
 	cmd.Env = append(cmd.Env, "RALPH_INSTALL_DIR="+filepath.Join(n.home, ".local", "bin"))
-	const columns = 116
-	term := onTerminal(t, columns, 60, cmd)
+	term := onTerminal(t, 116, 60, cmd)
 	for _, question := range []string{
 		"Agent (claude, codex", "before each commit (yes or no) [yes]:", "Container image", "Most agent calls", "Most dollars",
 		"Notifications: a Slack", "Write the workflow of the GitHub Action",
@@ -144,11 +142,6 @@ func TestFirstRunOfTheReadme(t *testing.T) {
 	out := strings.Join(screen, "\n")
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
-	}
-	if to := os.Getenv("RALPH_TEST_PICTURE"); to != "" {
-		if err := os.WriteFile(to, []byte(picture(screen, columns, n.home)), 0o600); err != nil {
-			t.Fatal(err)
-		}
 	}
 	says(t, "the screen", out, `^Installed ralph-bot `, `^✓ All tasks are done and the checks pass`, `git diff main\.\.\.ralph/add-a-verbose-flag`)
 	got := gitOut(t, n.project, "-c", "safe.directory=*", "show", "ralph/add-a-verbose-flag:verbose.go")

@@ -76,11 +76,7 @@ func TestImagesThatShip(t *testing.T) {
 	})
 	t.Run("with compose", func(t *testing.T) {
 		t.Parallel()
-		setUpWithCompose(t, version, agents)
-	})
-	t.Run("two bots with compose", func(t *testing.T) {
-		t.Parallel()
-		clusterWithCompose(t, version)
+		setUpWithCompose(t, version)
 	})
 }
 

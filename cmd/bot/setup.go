@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -202,7 +200,6 @@ func (c *setupCmd) tell(io stdio, gitHub gitHubURLs, app ghapp.Registration) err
 // config is the beginning of a server's configuration.
 func (c *setupCmd) config(gitHub gitHubURLs, app ghapp.Registration) string {
 	var b strings.Builder
-	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/org/ralph-action/main/docs/schema/server.json\n")
 	if c.Listen != "" {
 		fmt.Fprintf(&b, "listen: %q\n", c.Listen)
 	}

@@ -1,11 +1,7 @@
-//go:build unix
-
 package main
 
 import (
 	"errors"
-	"fmt"
-	"html"
 	"os"
 	"os/exec"
 	"regexp"
@@ -131,31 +127,6 @@ func (term *terminal) ended() (code int, screen []string) {
 		term.t.Fatal(term.err)
 	}
 	return code, term.lines()
-}
-
-// picture is an SVG of a screen, as its person sees it: home is "~".
-func picture(screen []string, columns int, home string) string {
-	const wide, high, margin = 8.43, 19, 16
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%d" font-family="ui-monospace,monospace" font-size="14">`+
-		"\n"+`<rect width="100%%" height="100%%" rx="8" fill="#0d1117"/>`+"\n", float64(columns)*wide+2*margin, len(screen)*high+2*margin)
-	for i, line := range screen {
-		if line = strings.ReplaceAll(line, home, "~"); line == "" {
-			continue
-		}
-		colour := "#e6edf3"
-		switch first := strings.TrimSpace(line); {
-		case strings.HasPrefix(first, "✓"):
-			colour = "#3fb950"
-		case strings.HasPrefix(first, "✗"), strings.HasPrefix(first, "■"):
-			colour = "#f85149"
-		case strings.HasPrefix(first, "$"):
-			colour = "#79c0ff"
-		}
-		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", margin, margin+14+i*high, colour,
-			html.EscapeString(line))
-	}
-	return b.String() + "</svg>\n"
 }
 
 // namedPipe makes a pipe with a name: who opens it waits until the other end is

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -22,7 +20,6 @@ type commands struct {
 	Lessons  lessonsCmd  `cmd:"" help:"Show lessons from earlier tasks, here or in a server's repository."`
 	Notify   notifyCmd   `cmd:"" help:"Send a test notification."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, the agent, the sandbox, the configuration and the App, and say what to fix."`
-	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of a configuration file, for editors."`
 	Eval     evalCmd     `cmd:"" help:"Run a plan in a repository of its own and score the result with hidden checks."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
@@ -48,7 +45,6 @@ type commands struct {
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
-	Man        manCmd        `cmd:"" hidden:"" help:"Print the manual page."`
 	Help       helpCmd       `cmd:"" help:"Show help for a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
