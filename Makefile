@@ -19,16 +19,16 @@ demo: build ## Watch an issue become a pull request: no key, no account
 	bin/bot demo
 
 .PHONY: test
-test: ## Run everything a change must pass; installs what it needs (Debian, as root)
+test: ## Run what a change must pass; installs what it needs (Debian, as root)
 	scripts/test.sh
+
+.PHONY: test-all
+test-all: ## Run that and every longer suite: all agents and containers, act, a release, kills, limits
+	scripts/test.sh all
 
 .PHONY: unit
 unit: ## Run what needs no root, no network and no service
 	go test ./...
-	@echo
-	@echo "Left out: containers (-tags docker), agents (-tags claude, -tags clis), the race detector,"
-	@echo "GitHub's own descriptions (RALPH_OPENAPI, RALPH_GRAPHQL_SCHEMA) and the linters."
-	@echo "make test runs them all."
 
 .PHONY: live-check
 live-check: ## Find out on GitHub itself what docs/unverified.md lists; needs an App to throw away
@@ -42,29 +42,26 @@ lint: ## Lint Go, shell and workflows
 fuzz: ## Run each fuzz target for FUZZTIME (10s)
 	scripts/fuzz.sh
 
-.PHONY: soak
-soak: SOAK ?= 30m
-soak: ## Work on issues for SOAK (30m) while months pass, and see that nothing grows
-	RALPH_TEST_SOAK=$(SOAK) go test ./cmd/bot -run '^TestSoak$$' -count=1 -timeout 0 -v
-
-.PHONY: limits
-limits: ## Try the limits in full size: a million files, 2 GB of requests, crowds, minutes of kills and outages
-	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -run '^(TestHostile|TestNamesThatFold|TestLargestRequests|TestUnsignedBodies)' \
-		./internal/gitrepo ./internal/gateway ./internal/handlers
-	RALPH_TEST_FULL=1 go test -v -count=1 -parallel 1 -timeout 1h \
-		-run '^(TestChaos|TestOneAmongMany|TestCrowdOfLabels|TestHangingEndpoint|TestGitHubIsAway|TestWebhooksComeFast)$$' ./cmd/bot
-
 .PHONY: crash
-crash: ## Kill servers at every step and at random, on a file and on PostgreSQL, one and three, in full size
-	RALPH_TEST_FULL=1 go test -v -tags postgres -count=1 -parallel 1 -timeout 2h \
-		-run '^(TestKilledAtEveryStep|TestKilledOnPostgres|TestChaos|TestChaosOnPostgres|TestThreeServers|TestStandbyTakesOver)$$' ./cmd/bot
+crash: ## Kill servers at every step and at random while GitHub fails; RALPH_TEST_SEED chooses the dice
+	go test -v -tags crash -count=1 -parallel 1 -timeout 2h ./cmd/bot \
+		-run '^(TestKilledAtEveryStep|TestKilledSideBySide|TestParentIsKilled|TestClockThatJumps|TestChaos)$$'
+	RALPH_TEST_FULL=1 go test -count=1 -timeout 1h -run '^TestSchedules$$' ./internal/loop
 
-.PHONY: bench-load
-bench-load: ## Measure servers that share a PostgreSQL: webhooks, ticks of three, a thousand runs, a million that ended
-	RALPH_TEST_FULL=1 go test -v -tags postgres -count=1 -run '^TestWebhooksComeFastToPostgres$$' ./cmd/bot
-	go test -tags postgres -run '^$$' -bench 'Nodes|ThousandRuns|LongTransaction' -benchtime 1x ./internal/store/queue
-	go test -tags postgres -run '^$$' -bench FinishedRuns -benchtime 1000x ./internal/store/queue
-	go test -tags postgres -run '^$$' -bench WebhookToPostgres ./internal/handlers
+.PHONY: load
+load: SOAK ?= 10m
+load: ## Measure limits, crowds, memory and, for SOAK (10m), growth; on a machine that does nothing else
+	go test -tags load -count=1 -parallel 1 -timeout 1h ./internal/agent ./internal/gate ./internal/gateway \
+		./internal/gitrepo ./internal/handlers
+	RALPH_TEST_SOAK=$(SOAK) go test -v -tags load -count=1 -parallel 1 -timeout 2h ./cmd/bot \
+		-run '^(TestSoak|TestOneAmongMany|TestCrowdOfLabels|TestHangingEndpoint|TestGitHubIsAway|TestWebhooksComeFast|TestManyRunsWriteInOrder|TestI3)'
+
+.PHONY: seeds
+seeds: SEED ?= $(shell date +%s)
+seeds: ## Try properties on values that SEED (the time) draws
+	@echo "SEED=$(SEED)"
+	go test -count=1 $(shell grep -rl pgregory.net/rapid --include=*_test.go internal | xargs -n1 dirname | sort -u | sed 's,^,./,') \
+		-rapid.seed=$(SEED)
 
 .PHONY: bench
 bench: ## Run the benchmarks, for BENCHTIME (1s) each
@@ -80,5 +77,5 @@ tools: ## Install the pinned linters and test packages, once for the machine
 	scripts/tools.sh test
 
 .PHONY: clean
-clean: ## Remove what was built; .cache stays
+clean: ## Remove what was built
 	rm -rf bin

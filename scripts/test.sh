@@ -146,12 +146,12 @@ if [ -z "$all" ]; then
 fi
 step "container images" scripts/test-image.sh --with-go --with-node
 step "base of the images that ship" scripts/test-debian.sh
+step "tools of the long suites" eval 'scripts/tools.sh act && scripts/tools.sh release'
 step "containers (-tags docker)" suite docker
 step "Claude Code (-tags claude)" suite claude
 step "Claude Code in containers (-tags 'docker claude')" suite docker claude
 step "the other agents (-tags clis)" suite clis
 step "all agents in containers (-tags 'docker clis')" suite docker clis
-step "tools of the long suites" eval 'scripts/tools.sh act && scripts/tools.sh release'
 step "the Action, with act as GitHub's runner (-tags act)" suite act
 step "a release (-tags release)" suite release
 step "macOS" env GOOS=darwin CGO_ENABLED=0 go vet ./...

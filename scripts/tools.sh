@@ -5,12 +5,10 @@
 # named.
 #
 #   tools.sh lint        golangci-lint, actionlint and shellcheck
-#   tools.sh test        a C compiler (for the race detector), node and npm, the npm
-#                        packages of test/npm (GitHub's API descriptions and examples
-#                        of webhooks, the agents' command lines), versitygw, an S3
-#                        server, a program that reads compose.yaml, and PostgreSQL, of
-#                        which nothing is started
-#   tools.sh act         act, which plays GitHub's runner
+#   tools.sh test        a C compiler (for the race detector), bubblewrap, node and npm,
+#                        and the npm packages of test/npm (GitHub's API descriptions and
+#                        examples of webhooks, the agents' command lines)
+#   tools.sh act         act, which plays GitHub's runner, and docker compose
 #   tools.sh release     goreleaser, and syft, which lists what a release is made of
 #   tools.sh where NAME  prints where a tool is, or, of npm, the packages
 set -euo pipefail
@@ -23,7 +21,6 @@ cd "$(dirname "$0")/.."
 	actionlint=v1.7.12
 	act=v0.2.89
 	goreleaser=v2.11.2
-	versitygw=v1.8.0
 	syft=v1.29.0
 }
 
@@ -55,27 +52,13 @@ debian() {
 	apt-get install -q -y --no-install-recommends "$@" >&2
 }
 
-# The tests start servers of their own. Debian keeps the programs out of the PATH, and its
-# package would make a database and start it, now and with the machine.
-postgresql() {
-	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && return 0
-	local conf=/etc/postgresql-common/createcluster.d/ralph-tests.conf
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		mkdir -p "${conf%/*}"
-		echo 'create_main_cluster = false' >"$conf"
-	fi
-	debian initdb postgresql
-	# It is read when a version is installed first; the next one is not ours.
-	rm -f "$conf"
-}
-
 # where NAME: the path of a tool, which has its version and Go's in it, so that
 # checkouts of different versions get along.
 where() {
 	local version=${1//-/_}
 	case $1 in
 	npm) printf '%s\n' "$tools/npm-$(cat test/npm/package.json test/npm/package-lock.json | git hash-object --stdin)" ;;
-	golangci-lint | actionlint | act | goreleaser | versitygw | syft)
+	golangci-lint | actionlint | act | goreleaser | syft)
 		printf '%s\n' "$tools/$1-${!version}-$(go env GOVERSION)/$1"
 		;;
 	*)
@@ -128,6 +111,8 @@ lint() {
 
 act() {
 	go_tool act github.com/nektos/act
+	# The plugin of docker's command line, or the program of Debian's package.
+	docker compose version >/dev/null 2>&1 || debian docker-compose docker-compose
 }
 
 release() {
@@ -140,15 +125,9 @@ test_tools() {
 	# The local sandbox keeps agents apart with it; its tests must not do without.
 	[ "$(uname)" != Linux ] || debian bwrap bubblewrap
 	debian gcc gcc libc6-dev
-	postgresql
 	debian node nodejs
 	debian npm npm
 	npm_packages
-	# The plugin of docker's command line, or the program of Debian's package.
-	docker compose version >/dev/null 2>&1 || debian docker-compose docker-compose
-	go_tool versitygw github.com/versity/versitygw/cmd/versitygw
-	mkdir -p .cache/bin
-	ln -sf "$(where versitygw)" .cache/bin/versitygw
 }
 
 case ${1:-} in
