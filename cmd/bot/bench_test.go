@@ -126,7 +126,7 @@ func runOverhead(b *testing.B, bot, dir, repo string, n int) time.Duration {
 	}
 	var first, last time.Time
 	s, err := inline.Run(b.Context(), inline.Options{
-		PlanFile: plan, Dir: repo, DataDir: filepath.Join(dir, "data"), Git: git, Sandbox: box, Backend: backend,
+		PlanFile: plan, Dir: repo, DataDir: filepath.Join(dir, "data"), Git: git, Sandbox: box, Backend: backend, Here: true,
 		NoDetect: true, Now: time.Now, Emit: func(ev run.Event) {
 			if ev.Kind == run.EventIteration && first.IsZero() {
 				first = ev.Time
@@ -199,7 +199,7 @@ func BenchmarkSideBySide(b *testing.B) {
 		}
 		begin := time.Now()
 		cmd := exec.CommandContext(b.Context(), bot, "run", plan, "--agent", "command", "--agent-command", "sh "+program,
-			"--local-isolation", "none", "--no-review", "--gate", "true", "--parallel", strconv.Itoa(most))
+			"--here", "--local-isolation", "none", "--no-review", "--gate", "true", "--parallel", strconv.Itoa(most))
 		cmd.Dir, cmd.Env = repo, append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)

@@ -223,7 +223,7 @@ func TestClaudeSessionIsKilled(t *testing.T) {
 		agenttest.Bash("grep -q more state.txt && echo good > state.txt"), agenttest.Say("The state is good now."+promised),
 	)
 	args := []string{"--completion-promise", "ALL GREEN", "Make the state good."}
-	bot := exec.CommandContext(t.Context(), theProgram(t), append([]string{"run"}, r.args(args...)...)...) // #nosec G204 -- the program under test
+	bot := exec.CommandContext(t.Context(), theProgram(t), append([]string{"run", "--here"}, r.args(args...)...)...) // #nosec G204 -- the program under test
 	bot.Dir = r.dir
 	bot.Env = append(os.Environ(), r.env()...)
 	bot.Env = append(bot.Env, "RALPH_DATA_DIR="+filepath.Join(filepath.Dir(r.dir), "data"))

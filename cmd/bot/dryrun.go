@@ -25,8 +25,8 @@ type looked struct {
 	Resumes   bool   `json:"resumes"`
 	Branch    string `json:"branch"`
 	NewBranch bool   `json:"new_branch"`
-	// BaseBranch is what the branch begins from, "" for what is checked out, and
-	// Base the commit.
+	// BaseBranch is the branch that the work begins from, "" where that has no name or
+	// is Branch itself, and Base the commit.
 	BaseBranch string `json:"base_branch"`
 	Base       string `json:"base"`
 	Commits    bool   `json:"commits"`
@@ -45,8 +45,10 @@ type looked struct {
 	Box    string        `json:"sandbox"`
 	Image  string        `json:"image,omitempty"`
 	Limits lookedLimits  `json:"limits"`
+	// Notes is what the run would say first.
+	Notes []string `json:"notes,omitempty"`
 
-	planOnly bool
+	planOnly, checkedOut bool
 }
 
 // lookedLimits are the limits of the run, called as in the configuration.
@@ -97,7 +99,7 @@ func newLooked(p inline.Preview, box string) looked {
 	s := p.State
 	out := looked{
 		DryRun: true, Plan: s.Subject.Name, Resumes: p.Resumed, Branch: s.Branch, NewBranch: p.NewBranch,
-		BaseBranch: p.BaseBranch, Base: s.Base,
+		BaseBranch: p.BaseBranch, Base: s.Base, Notes: p.Notes, checkedOut: p.CheckedOut,
 		Commits: !s.NoCommit, ProgressPath: s.ProgressPath, Plans: len(p.Tasks) == 0 && s.Mode != run.ModeBuild,
 		Tasks: []lookedTask{}, Checks: []lookedCheck{}, Agent: s.Agent, Model: s.Model, Box: box, Image: s.Image,
 		Limits: lookedLimits{
@@ -157,6 +159,9 @@ func (l looked) write(w io.Writer) error {
 	if l.Push {
 		row("push", "after the run, if something was committed")
 	}
+	for i, note := range l.Notes {
+		row(head("notes", i), "%s", note)
+	}
 	row("progress", "%s", l.ProgressPath)
 	row("agent", "%s", strings.TrimSpace(l.Agent+" "+l.Model))
 	row("sandbox", "%s", strings.TrimSpace(l.Box+" "+l.Image))
@@ -205,10 +210,10 @@ func (l looked) branch() string {
 		s += fmt.Sprintf(", made from %s at %.10s", cmp.Or(l.BaseBranch, "what is checked out"), l.Base)
 	case l.Resumes:
 		s += ", where an interrupted run continues"
-	case l.BaseBranch != "":
-		s += ", which exists"
-	default:
+	case l.checkedOut:
 		s += ", which is checked out"
+	default:
+		s += ", which exists"
 	}
 	if !l.Commits {
 		s += "; nothing is committed"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -18,9 +20,8 @@ import (
 // ending is what a person may do once a run has ended, in the names of their
 // repository.
 type ending struct {
-	// from is what the branch is compared with: the default branch, or the commit that
-	// the work began from. base is the branch that a pull request is opened against, ""
-	// for none.
+	// from is what the branch is compared with: the branch or the commit that the work
+	// began from. base is the branch that a pull request is opened against, "" for none.
 	from, base string
 	// remote is the one to push to, "" for none; pushed: the run has done that.
 	remote string
@@ -41,16 +42,9 @@ func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State, 
 	if err != nil {
 		return e
 	}
-	if def, err := repo.DefaultBranch(ctx); err == nil && def != s.Branch {
-		e.base = def
-	} else if notes, err := repo.BranchNotes(ctx); err == nil && notes[s.Branch].Base != "" {
-		e.base = notes[s.Branch].Base
-	}
-	for _, name := range []string{e.base, "origin/" + e.base} {
-		if _, err := repo.Resolve(ctx, name); e.base != "" && err == nil {
-			e.from = name
-			break
-		}
+	if bases, err := inline.BasesOf(ctx, repo, s.Branch); err == nil {
+		e.base = bases.PullRequest
+		e.from = cmp.Or(bases.Work, e.from)
 	}
 	if remotes, err := repo.Remotes(ctx); err == nil {
 		e.remote = remotes[0]

@@ -243,7 +243,7 @@ func (n *beginner) greets(leaks *[]string) agenttest.Script {
 // worked says whether the greeting was committed, and nothing of the home was found.
 func (n *beginner) worked(code int, said string, leaks []string) {
 	n.t.Helper()
-	if code != 0 || !strings.Contains(said, "1 new commit on work") {
+	if code != 0 || !strings.Contains(said, "1 new commit on ralph/plan") {
 		n.t.Errorf("exit code %d:\n%s", code, said)
 	}
 	for _, leak := range leaks {

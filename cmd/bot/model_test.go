@@ -53,11 +53,11 @@ func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (resu
 	return botRun(t, exe, dir, env, append([]string{"plan.md"}, args...)...)
 }
 
-// botRun is botSays with --json. It gives the document, the exit code and what
-// was said on stderr.
+// botRun is botSays with --json, on the branch that is checked out, where tests look at
+// the work. It gives the document, the exit code and what was said on stderr.
 func botRun(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
 	t.Helper()
-	out, code, told := botSays(t, exe, dir, env, append([]string{"--json"}, args...)...)
+	out, code, told := botSays(t, exe, dir, env, append([]string{"--json", "--here"}, args...)...)
 	var doc result
 	if err := json.Unmarshal(out, &doc); err != nil {
 		t.Fatalf("stdout is not one JSON document: %v\n%s\n%s", err, out, told)

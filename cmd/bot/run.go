@@ -48,9 +48,9 @@ type runCmd struct {
 	Promise    string   `name:"completion-promise" help:"Give the same prompt to every call until an agent ends with <promise>TEXT</promise> and the checks pass. The prompt is one task and becomes one commit." placeholder:"TEXT"`
 	Session    string   `enum:"fresh,same" default:"fresh" help:"same: one Claude Code session works in all calls; its Stop hook gives it the prompt again. Needs --completion-promise. fresh: a new process for each call (default: ${default})." placeholder:"fresh|same"`
 	Once       bool     `help:"Stop after one iteration."`
-	Branch     string   `xor:"place" help:"Work on this branch, created from the default branch if needed. Default: the branch named in a prd.json, else the plan's own branch, unless you have checked out a branch of your own." placeholder:"NAME"`
+	Branch     string   `xor:"place" help:"Work on this branch, created from the one that is checked out if needed. Default: the branch named in a prd.json, else the plan's own branch." placeholder:"NAME"`
 	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
-	Worktree   *bool    `negatable:"" env:"RALPH_WORKTREE" help:"Leave your checkout as it is and commit beside it, on a branch other than the one that is checked out. --no-worktree checks that branch out instead. Default: beside, if the branch is not the one that is checked out."`
+	Worktree   *bool    `negatable:"" env:"RALPH_WORKTREE" help:"Leave your checkout as it is and commit to the branch beside it. --no-worktree checks that branch out instead. Default: beside, except while the files of a spec are written."`
 	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"The name of the plan's own branch; {issue} is replaced by the plan's name. Without {issue} it means the same as --branch (default: ${default})." placeholder:"NAME"`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work uncommitted in the checkout. A line DO_NOT_COMMIT in the plan does the same."`
 	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
@@ -352,8 +352,8 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
-		Switch: c.Worktree != nil && !*c.Worktree, Apart: c.Worktree != nil && *c.Worktree,
-		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
+		Switch: c.Worktree != nil && !*c.Worktree,
+		Once:   c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
 	}
 	if c.Promise != "" { // the limit of a prompt that is repeated is that of the run

@@ -469,7 +469,7 @@ func exerciseAll(t *testing.T, r *Repo, w *Worktree, base, tree, head OID) {
 		{"log", errOf(r.Log(ctx, head, commit))},
 		{"dirty", errOf(r.Dirty(ctx))},
 		{"edit", errOf(r.TreeWith(ctx, tree, []TreeEdit{{Path: "a.txt", Data: []byte("x")}}))},
-		{"default branch", errOf(r.DefaultBranch(ctx))},
+		{"branches", errOf(r.Branches(ctx))},
 	}
 	for _, s := range steps {
 		if s.err != nil {

@@ -183,32 +183,6 @@ func (r *Repo) CheckedOut(branch string) (bool, error) {
 	return strings.TrimSpace(string(head)) == "ref: "+branchRef(branch), nil
 }
 
-func (r *Repo) localDefaultBranch(ctx context.Context) (string, error) {
-	out, err := r.refs(ctx, call{args: []string{"symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"}})
-	if err == nil {
-		branch := strings.TrimPrefix(strings.TrimSpace(string(out)), "refs/remotes/origin/")
-		if ValidBranch(branch) {
-			return branch, nil
-		}
-	} else if exitCode(err) != 1 {
-		return "", fmt.Errorf("default branch: %w", err)
-	}
-	out, err = r.refs(ctx, call{args: []string{"for-each-ref", "--format=%(refname)", "refs/heads/"}})
-	if err != nil {
-		return "", fmt.Errorf("default branch: %w", err)
-	}
-	branches := strings.Fields(string(out))
-	for _, name := range []string{"main", "master", "trunk"} {
-		if slices.Contains(branches, branchRef(name)) {
-			return name, nil
-		}
-	}
-	if len(branches) == 1 {
-		return strings.TrimPrefix(branches[0], "refs/heads/"), nil
-	}
-	return "", fmt.Errorf("default branch: %w", ErrNotFound)
-}
-
 // Identity returns the name and email that the person's own git would commit
 // with.
 func (r *Repo) Identity(ctx context.Context) (name, email string, err error) {

@@ -144,9 +144,6 @@ func TestCheckoutAndBranches(t *testing.T) {
 	if got, err := filepath.EvalSymlinks(dir); err != nil || r.Top() != got {
 		t.Errorf("top %q, want %q, %v", r.Top(), got, err)
 	}
-	if branch, err := r.DefaultBranch(ctx); err != nil || branch != "main" {
-		t.Errorf("default branch %q, %v", branch, err)
-	}
 	_, head, err := r.Head(ctx)
 	if err != nil {
 		t.Fatal(err)

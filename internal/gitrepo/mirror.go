@@ -205,18 +205,23 @@ func (r *Repo) collectGarbage(ctx context.Context, loose int) error {
 	return nil
 }
 
-// DefaultBranch returns the branch that clones check out: of a mirror, as the
-// remote says now; of a local repository, as its origin said, or else a branch
-// with a customary name. ErrNotFound where neither tells.
+// DefaultBranch returns the branch that clones check out, as the remote of a mirror
+// says now. ErrNotFound where it does not tell.
 func (r *Repo) DefaultBranch(ctx context.Context) (string, error) {
 	if r.remote.URL == "" {
-		return r.localDefaultBranch(ctx)
+		return "", errors.New("default branch: the repository has no remote")
 	}
 	out, err := r.withRemote(ctx, []string{"ls-remote", "--quiet", "--symref", "--end-of-options", r.remote.URL, "HEAD"})
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(out)) {
+	return headBranch(string(out))
+}
+
+// headBranch reads the answer of git ls-remote --symref. ErrNotFound where it names no
+// branch.
+func headBranch(answer string) (string, error) {
+	for line := range strings.Lines(answer) {
 		if rest, ok := strings.CutPrefix(line, "ref: refs/heads/"); ok {
 			branch, _, _ := strings.Cut(rest, "\t")
 			if ValidBranch(branch) {

@@ -2,7 +2,7 @@ package inline
 
 import (
 	"context"
-	"errors"
+	"slices"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/run"
@@ -49,27 +49,14 @@ func (c *checkout) markMergedLessons(ctx context.Context, st *store.Store) error
 
 // mergedTips are the commits whose history counts as merged.
 func (c *checkout) mergedTips(ctx context.Context) ([]gitrepo.OID, error) {
-	branch, err := c.repo.DefaultBranch(ctx)
-	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+	v, err := c.view(ctx)
+	if err != nil {
 		return nil, err
 	}
-	var refs []string
-	if err == nil {
-		refs = append(refs, "refs/heads/"+branch, "refs/remotes/origin/"+branch)
-	}
+	def, _ := v.defaultBranch()
+	tips := []gitrepo.OID{v.refs.Here[def], v.refs.Origin[def]}
 	if c.here {
-		refs = append(refs, "HEAD")
+		tips = append(tips, v.head)
 	}
-	var tips []gitrepo.OID
-	for _, ref := range refs {
-		tip, err := c.repo.Resolve(ctx, ref)
-		if errors.Is(err, gitrepo.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		tips = append(tips, tip)
-	}
-	return tips, nil
+	return slices.DeleteFunc(tips, func(tip gitrepo.OID) bool { return tip == "" }), nil
 }

@@ -19,10 +19,14 @@ type Preview struct {
 	State loop.State
 	// Resumed: a run that was cut off would go on.
 	Resumed bool
-	// NewBranch: State.Branch has to be made. BaseBranch is what it begins from, ""
-	// where the work goes on on the branch that is checked out.
+	// NewBranch: State.Branch has to be made. BaseBranch is the branch that the work on
+	// it begins from, "" where that has no name. CheckedOut: it is the one that is
+	// checked out.
 	NewBranch  bool
 	BaseBranch string
+	CheckedOut bool
+	// Notes is what the run would say first.
+	Notes []string
 	// Order is the tasks in the order in which they would be worked, Tasks all of
 	// them.
 	Order, Tasks []run.Task
@@ -45,10 +49,15 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 	}
 	place := o.checkout(repo)
 	place.looks = true
+	var notes []string
+	place.emit = func(e run.Event) { notes = append(notes, e.Text) }
+	if place.files, err = locate(ctx, repo, j); err != nil {
+		return Preview{}, err
+	}
 	if resumed {
 		err = o.resume(ctx, place, &s)
 	} else {
-		s, err = o.begin(ctx, place, j)
+		s, err = o.begin(ctx, place, j, host.NewID(o.Now()))
 	}
 	if err != nil {
 		return Preview{}, err
@@ -66,7 +75,10 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 			return Preview{}, err
 		}
 	}
-	p.State = s
+	p.State, p.Notes = s, notes
+	if p.CheckedOut, err = repo.CheckedOut(s.Branch); err != nil {
+		return Preview{}, err
+	}
 	p.Order, p.Tasks, err = loop.Ahead(s)
 	return p, err
 }

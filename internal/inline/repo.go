@@ -30,8 +30,11 @@ type checkout struct {
 	// looks: nothing is made or checked out.
 	looks bool
 	// switches: the branch that is worked on is checked out; else the person's
-	// checkout stays as it is. apart: the branch is never the one that is checked out.
-	switches, apart bool
+	// checkout stays as it is.
+	switches bool
+	// asked: origin has named its default branch, which is origin, "" for none.
+	asked  bool
+	origin string
 	// where is the directory that agents work in.
 	where string
 	// follows: the branch is checked out, and the checkout moves with it.
@@ -113,22 +116,18 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 // progress does not steer itself; head where there is no such branch. def is the
 // name of the branch, "" where there is none.
 func (c *checkout) settingsFrom(ctx context.Context, head gitrepo.OID) (at gitrepo.OID, def string, err error) {
-	notes, err := c.repo.BranchNotes(ctx)
+	v, err := c.view(ctx)
 	if err != nil {
 		return "", "", err
 	}
-	def, tip, err := c.defaultBranch(ctx, notes)
-	if errors.Is(err, gitrepo.ErrNotFound) && !c.toldNoDefault {
+	if def, at = v.defaultBranch(); at != "" {
+		return at, def, nil
+	}
+	if !c.toldNoDefault {
 		c.toldNoDefault = true
 		c.say("the default branch is unknown here: configuration, prompts and agent instructions come from this branch")
 	}
-	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return "", "", err
-	}
-	if tip == "" {
-		return head, "", nil
-	}
-	return tip, def, nil
+	return head, "", nil
 }
 
 // Begin implements loop.Publisher; the terminal tells already.

@@ -78,14 +78,13 @@ type Options struct {
 	Branch string
 	Here   bool
 	// Switch has the branch checked out, where it is another than the one that is;
-	// else commits go to it, and the checkout stays as it is. Apart: the branch is
-	// another, where a person's own one would be worked on.
-	Switch, Apart bool
-	Once          bool
-	NoCommit      bool
-	AllowDirty    bool
-	Gates         []gate.Gate
-	NoDetect      bool
+	// else commits go to it, and the checkout stays as it is.
+	Switch     bool
+	Once       bool
+	NoCommit   bool
+	AllowDirty bool
+	Gates      []gate.Gate
+	NoDetect   bool
 	// Restart gives up a run of the plan that was cut off, and begins anew.
 	Restart bool
 	// Gateway opens the model proxy over a ledger, and gives how to close it; nil
@@ -182,6 +181,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		return loop.State{}, err
 	}
 	if resumed {
+		id = s.Run
 		place.where = host.TreeDir(filepath.Join(dir, string(s.Run)))
 		if err := o.resume(ctx, place, &s); err != nil {
 			return s, err
@@ -189,12 +189,14 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		if err := rec.claim(ctx, s.Run); err != nil {
 			return s, err
 		}
-		id = s.Run
 		place.say("continuing the interrupted run")
-	} else if s, err = o.begin(ctx, place, j); err != nil {
-		return loop.State{}, err
+	} else {
+		id = host.NewID(o.Now())
+		if s, err = o.begin(ctx, place, j, id); err != nil {
+			return loop.State{}, err
+		}
 	}
-	id, place.where = s.Run, host.TreeDir(filepath.Join(dir, string(s.Run)))
+	place.where = host.TreeDir(filepath.Join(dir, string(s.Run)))
 	if err := removeOthers(dir, string(s.Run)); err != nil {
 		return s, err
 	}
@@ -276,7 +278,7 @@ func subdirectory(top, dir string) string {
 // checkout is the repository as a run sees it.
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
 	return &checkout{
-		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, switches: o.Switch, apart: o.Apart, now: o.Now,
+		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, switches: o.Switch, now: o.Now,
 		agent: o.Backend.About().Name, emit: o.Emit, mask: o.Mask,
 	}
 }
@@ -308,8 +310,8 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 	}
 }
 
-// begin is the state of a new run.
-func (o Options) begin(ctx context.Context, place *checkout, j job) (loop.State, error) {
+// begin is the state of a new run of that id.
+func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (loop.State, error) {
 	if !o.AllowDirty {
 		dirty, err := place.repo.Dirty(ctx)
 		if err != nil {
@@ -332,7 +334,7 @@ func (o Options) begin(ctx context.Context, place *checkout, j job) (loop.State,
 	}
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
-		Run: host.NewID(o.Now()), Subject: j.subject,
+		Run: id, Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
 		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise,
 		Settings: loop.Settings{
