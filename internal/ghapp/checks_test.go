@@ -95,7 +95,9 @@ func TestFindCheckUnderAToken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, main := t.Context(), w.head(t, "main")
-	actions := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{Slug: "github-actions", Permissions: ghapp.Permissions()}))
+	actions := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "github-actions", PrivateKeyPEM: w.appInfo.PrivateKeyPEM, Permissions: ghapp.Permissions(),
+	}))
 	in := get[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
 	job := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
 		APIURL: w.URL() + "/api/v3", Token: get[string](t)(w.Token(in.ID, nil)),

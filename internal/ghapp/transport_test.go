@@ -16,9 +16,11 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/run"
 )
 
+// newKey is another key than any other; where one is as good as any, ghsimtest.Key is made once.
 func newKey(t *testing.T) []byte {
 	t.Helper()
 	key := get[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
@@ -36,12 +38,12 @@ func bare(t *testing.T, life time.Duration, handle http.HandlerFunc) *ghapp.App 
 	mux.HandleFunc("/", handle)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
-	return get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: server.URL + "/api/v3/", AppID: 1, PrivateKey: newKey(t)}))
+	return get[*ghapp.App](t)(ghapp.New(ghapp.Config{APIURL: server.URL + "/api/v3/", AppID: 1, PrivateKey: ghsimtest.Key()}))
 }
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	key := newKey(t)
+	key := ghsimtest.Key()
 	for name, cfg := range map[string]ghapp.Config{
 		"no key":      {AppID: 1},
 		"broken key":  {AppID: 1, PrivateKey: []byte("-----BEGIN RSA PRIVATE KEY-----\nxx\n-----END RSA PRIVATE KEY-----")},

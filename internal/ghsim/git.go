@@ -3,12 +3,16 @@ package ghsim
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/org/ralph-action/internal/proc"
@@ -35,6 +39,15 @@ type gitStore struct {
 	dir string
 	// commits caches parsed commits: an object never changes.
 	commits map[string]*commitObject
+	// answers are what fixed was told.
+	mu      sync.Mutex
+	answers map[string]told
+}
+
+// told is what a git command printed, and the error where it ended with code 1, its "no".
+type told struct {
+	out []byte
+	err error
 }
 
 // person is an author or committer.
@@ -114,10 +127,26 @@ func (g *gitStore) run(ctx context.Context, stdin []byte, env []string, args ...
 	return res.Stdout, nil
 }
 
-// out is run for commands that print one line.
-func (g *gitStore) out(ctx context.Context, args ...string) (string, error) {
+// fixed is run for commands whose answer follows from the objects that they name alone. Such
+// objects never change, so git is asked once.
+func (g *gitStore) fixed(ctx context.Context, args ...string) ([]byte, error) {
+	if slices.ContainsFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") && !isOID(a) }) {
+		return g.run(ctx, nil, nil, args...)
+	}
+	key := strings.Join(args, " ")
+	g.mu.Lock()
+	known, ok := g.answers[key]
+	g.mu.Unlock()
+	if ok {
+		return known.out, known.err
+	}
 	b, err := g.run(ctx, nil, nil, args...)
-	return strings.TrimSpace(string(b)), err
+	if exit := new(proc.ExitError); err == nil || errors.As(err, &exit) && exit.Code == 1 {
+		g.mu.Lock()
+		g.answers[key] = told{b, err}
+		g.mu.Unlock()
+	}
+	return b, err
 }
 
 // initStore makes an empty bare repository that serves what GitHub serves.
@@ -125,7 +154,7 @@ func initStore(ctx context.Context, git, dir, defaultBranch string) (*gitStore, 
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make repository: %w", err)
 	}
-	g := &gitStore{git: git, dir: dir, commits: map[string]*commitObject{}}
+	g := &gitStore{git: git, dir: dir, commits: map[string]*commitObject{}, answers: map[string]told{}}
 	if _, err := g.run(ctx, nil, nil, "init", "--quiet", "--bare", "--initial-branch="+defaultBranch); err != nil {
 		return nil, err
 	}
@@ -190,11 +219,14 @@ type gitRef struct{ Name, OID, Type string }
 // refs lists the refs that start with prefix ("refs/heads/ralph" also finds
 // refs/heads/ralph/7, and refs/heads/ralphie).
 func (g *gitStore) refs(ctx context.Context, prefix string) ([]gitRef, error) {
+	refs, ok := g.looseRefs(ctx)
+	if ok {
+		return slices.DeleteFunc(refs, func(r gitRef) bool { return !strings.HasPrefix(r.Name, prefix) }), nil
+	}
 	b, err := g.run(ctx, nil, nil, "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)", "refs")
 	if err != nil {
 		return nil, err
 	}
-	var refs []gitRef
 	for line := range strings.Lines(string(b)) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
 		if len(f) == 3 && strings.HasPrefix(f[2], prefix) {
@@ -235,6 +267,15 @@ func (g *gitStore) resolveCommit(ctx context.Context, rev string) (string, error
 func (g *gitStore) object(ctx context.Context, name, wantType string) (oid, typ string, data []byte, err error) {
 	if strings.ContainsAny(name, "\n\x00") || name == "" {
 		return "", "", nil, fmt.Errorf("object %q: %w", name, errNoObject)
+	}
+	if isOID(name) {
+		typ, data, ok, err := g.readLoose(name)
+		if ok && wantType != "" && typ != wantType {
+			err = fmt.Errorf("%s %q: %w", wantType, name, errNoObject)
+		}
+		if ok || err != nil {
+			return name, typ, data, err
+		}
 	}
 	b, err := g.run(ctx, []byte(name+"\n"), nil, "cat-file", "--batch")
 	if err != nil {
@@ -299,6 +340,9 @@ func parsePerson(s string) person {
 // log lists commits newest first: those reachable from tip and not from the
 // excluded ones, at most limit (0: all).
 func (g *gitStore) log(ctx context.Context, tip string, limit int, exclude ...string) ([]*commitObject, error) {
+	if line, ok, err := g.line(ctx, tip, limit, exclude...); ok || err != nil {
+		return line, err
+	}
 	args := []string{"rev-list", "--topo-order"}
 	if limit > 0 {
 		args = append(args, "--max-count="+strconv.Itoa(limit))
@@ -330,7 +374,16 @@ func (g *gitStore) log(ctx context.Context, tip string, limit int, exclude ...st
 func (g *gitStore) readCommits(ctx context.Context, oids []string) error {
 	var names strings.Builder
 	for _, oid := range oids {
-		if g.commits[oid] == nil {
+		if g.commits[oid] != nil {
+			continue
+		}
+		typ, data, _, err := g.readLoose(oid)
+		switch {
+		case err != nil:
+			return err
+		case typ == "commit":
+			g.commits[oid] = parseCommit(oid, data)
+		default:
 			names.WriteString(oid + "\n")
 		}
 	}
@@ -359,11 +412,22 @@ func (g *gitStore) readCommits(ctx context.Context, oids []string) error {
 
 // mergeBase is the best common ancestor, or "" where there is none.
 func (g *gitStore) mergeBase(ctx context.Context, a, b string) (string, error) {
-	oid, err := g.out(ctx, "merge-base", a, b)
+	if own, ok, err := g.line(ctx, b, 0, a); err != nil {
+		return "", err
+	} else if ok { // what comes before the first of b's own is a's too
+		switch {
+		case len(own) == 0:
+			return b, nil
+		case len(own[len(own)-1].Parents) == 0:
+			return "", nil
+		}
+		return own[len(own)-1].Parents[0], nil
+	}
+	oid, err := g.fixed(ctx, "merge-base", a, b)
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
 		return "", nil
 	}
-	return oid, err
+	return strings.TrimSpace(string(oid)), err
 }
 
 // tree lists a tree. With recursive it lists everything below it, trees
@@ -413,11 +477,18 @@ func (g *gitStore) entry(ctx context.Context, treeish, path string) (treeEntry, 
 
 // modes maps every file of a tree to its mode.
 func (g *gitStore) modes(ctx context.Context, treeish string) (map[string]string, error) {
+	modes := map[string]string{}
+	files, ok, err := g.files(ctx, treeish)
+	for path, f := range files {
+		modes[path] = f.Mode
+	}
+	if ok || err != nil {
+		return modes, err
+	}
 	b, err := g.run(ctx, nil, nil, "ls-tree", "-r", "-z", treeish)
 	if err != nil {
 		return nil, err
 	}
-	modes := map[string]string{}
 	for line := range strings.SplitSeq(string(b), "\x00") {
 		if meta, path, ok := strings.Cut(line, "\t"); ok {
 			modes[path], _, _ = strings.Cut(meta, " ")
@@ -427,37 +498,24 @@ func (g *gitStore) modes(ctx context.Context, treeish string) (map[string]string
 }
 
 // writeBlobs stores contents and returns their object names in order.
-func (g *gitStore) writeBlobs(ctx context.Context, contents ...[]byte) (_ []string, err error) {
-	if len(contents) == 0 {
-		return nil, nil
-	}
-	if len(contents) == 1 {
-		b, err := g.run(ctx, contents[0], nil, "hash-object", "-w", "--stdin")
-		return []string{strings.TrimSpace(string(b))}, err
-	}
-	dir, err := os.MkdirTemp(g.dir, "incoming-")
-	if err != nil {
-		return nil, fmt.Errorf("write blobs: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	var list strings.Builder
-	for i, data := range contents {
-		name := filepath.Join(dir, strconv.Itoa(i))
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			return nil, fmt.Errorf("write blobs: %w", err)
+func (g *gitStore) writeBlobs(contents ...[]byte) ([]string, error) {
+	oids := make([]string, 0, len(contents))
+	for _, data := range contents {
+		oid, err := g.writeObject("blob", data)
+		if err != nil {
+			return nil, err
 		}
-		list.WriteString(name + "\n")
+		oids = append(oids, oid)
 	}
-	b, err := g.run(ctx, []byte(list.String()), nil, "hash-object", "-w", "--no-filters", "--stdin-paths")
-	if err != nil {
-		return nil, err
-	}
-	return strings.Fields(string(b)), nil
+	return oids, nil
 }
 
 // writeTree applies changes to a tree ("" is the empty one) and returns the
 // new tree.
 func (g *gitStore) writeTree(ctx context.Context, base string, changes []change) (_ string, err error) {
+	if tree, ok, err := g.writeLooseTree(ctx, base, changes); ok || err != nil {
+		return tree, err
+	}
 	dir, err := os.MkdirTemp(g.dir, "index-")
 	if err != nil {
 		return "", fmt.Errorf("write tree: %w", err)
@@ -498,20 +556,45 @@ func (g *gitStore) writeTree(ctx context.Context, base string, changes []change)
 }
 
 // writeCommit stores a commit object; no ref moves.
-func (g *gitStore) writeCommit(ctx context.Context, c commitObject) (string, error) {
+func (g *gitStore) writeCommit(c commitObject) (string, error) {
+	return g.writeObject("commit", []byte(c.head()+"\n"+c.Message))
+}
+
+// signCommit is writeCommit with GitHub's signature.
+func (g *gitStore) signCommit(c commitObject) (string, error) {
+	// As it is read: parsePerson knows no zones.
+	c.Author.When, c.Committer.When = c.Author.When.UTC(), c.Committer.When.UTC()
+	signature := strings.ReplaceAll(c.signature(), "\n", "\n ")
+	return g.writeObject("commit", []byte(c.head()+"gpgsig "+signature+"\n\n"+c.Message))
+}
+
+// head is the commit's headers without its signature.
+func (c *commitObject) head() string {
 	var b strings.Builder
 	b.WriteString("tree " + c.Tree + "\n")
 	for _, p := range c.Parents {
 		b.WriteString("parent " + p + "\n")
 	}
-	b.WriteString("author " + c.Author.header() + "\ncommitter " + c.Committer.header() + "\n\n" + c.Message)
-	oid, err := g.run(ctx, []byte(b.String()), nil, "hash-object", "-t", "commit", "-w", "--stdin")
-	return strings.TrimSpace(string(oid)), err
+	b.WriteString("author " + c.Author.header() + "\ncommitter " + c.Committer.header() + "\n")
+	return b.String()
+}
+
+// payload is what is signed of a commit.
+func (c *commitObject) payload() string { return c.head() + "\n" + c.Message }
+
+// signature looks like one of GitHub's, and nobody can check it.
+func (c *commitObject) signature() string {
+	sum := sha256.Sum256([]byte(c.payload()))
+	return "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString(sum[:]) +
+		"\n-----END PGP SIGNATURE-----\n"
 }
 
 // updateRef moves a ref from old to new; zeroOID means absent. A ref that is
 // not at old is an error.
 func (g *gitStore) updateRef(ctx context.Context, name, newOID, oldOID string) error {
+	if ok, err := g.moveLooseRef(name, newOID, oldOID); ok || err != nil {
+		return err
+	}
 	if newOID == zeroOID {
 		_, err := g.run(ctx, nil, nil, "update-ref", "-d", name, oldOID)
 		return err
@@ -522,7 +605,11 @@ func (g *gitStore) updateRef(ctx context.Context, name, newOID, oldOID string) e
 
 // isAncestor says whether a is reachable from b.
 func (g *gitStore) isAncestor(ctx context.Context, a, b string) (bool, error) {
-	_, err := g.run(ctx, nil, nil, "merge-base", "--is-ancestor", a, b)
+	if isOID(a) && isOID(b) {
+		all, err := g.reachable(ctx, b)
+		return all[a], err
+	}
+	_, err := g.fixed(ctx, "merge-base", "--is-ancestor", a, b)
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
 		return false, nil
 	}
@@ -541,7 +628,7 @@ type fileDiff struct {
 // changed lists the files in which two trees (or commits) differ, with renames
 // found as GitHub does, and without their patches.
 func (g *gitStore) changed(ctx context.Context, from, to string) ([]fileDiff, error) {
-	raw, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-z", "--raw", "--abbrev=40", from, to)
+	raw, err := g.fixed(ctx, "diff-tree", "-r", "-M", "-z", "--raw", "--abbrev=40", from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -574,7 +661,7 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 	if err != nil || len(diffs) == 0 {
 		return nil, err
 	}
-	patch, err := g.run(ctx, nil, nil, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from,
+	patch, err := g.fixed(ctx, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from,
 		to)
 	if err != nil {
 		return nil, err
@@ -603,7 +690,18 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 // mergeTrees merges two commits and returns the tree; ok is false where they
 // conflict.
 func (g *gitStore) mergeTrees(ctx context.Context, ours, theirs string) (tree string, ok bool, err error) {
-	b, err := g.run(ctx, nil, nil, "merge-tree", "--write-tree", ours, theirs)
+	if isOID(ours) && isOID(theirs) {
+		if straight, err := g.isAncestor(ctx, ours, theirs); err != nil {
+			return "", false, err
+		} else if straight { // nothing is to be merged
+			c, err := g.commit(ctx, theirs)
+			if err != nil {
+				return "", false, err
+			}
+			return c.Tree, true, nil
+		}
+	}
+	b, err := g.fixed(ctx, "merge-tree", "--write-tree", ours, theirs)
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
 		return "", false, nil
 	}

@@ -125,7 +125,12 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 		w.Header().Set("Content-Type", "application/x-"+service+"-advertisement")
 		line := "# service=" + service + "\n"
 		_, _ = fmt.Fprintf(w, "%04x%s0000", len(line)+4, line) //nolint:gosec // for git, and of two fixed services
-		cmd.Args, cmd.Stdout, cmd.Stdin = append(args, "--advertise-refs", repo.git.dir), w, nil
+		cmd.Args, cmd.Stdin = append(args, "--advertise-refs", repo.git.dir), nil
+		if service == "git-upload-pack" && slices.Contains(env, "GIT_PROTOCOL=version=2") {
+			s.advertise(w, r, cmd)
+			return http.StatusOK
+		}
+		cmd.Stdout = w
 		_, _ = proc.Run(r.Context(), cmd) // the client sees an answer cut short
 		return http.StatusOK
 	case m[3] != "info/refs" && r.Method == http.MethodPost:
@@ -140,6 +145,25 @@ func (s *Sim) git2http(w http.ResponseWriter, r *http.Request, m []string, servi
 	default:
 		return deny(http.StatusMethodNotAllowed, "Method not allowed")
 	}
+}
+
+// advertise tells what the server can do, which is all that version 2 begins with, and the same
+// for all repositories.
+func (s *Sim) advertise(w http.ResponseWriter, r *http.Request, cmd proc.Cmd) {
+	s.mu.Lock()
+	known := s.can
+	s.mu.Unlock()
+	if known == nil {
+		res, err := proc.Run(r.Context(), cmd)
+		if err != nil {
+			return // the client sees an answer cut short
+		}
+		known = res.Stdout
+		s.mu.Lock()
+		s.can = known
+		s.mu.Unlock()
+	}
+	_, _ = w.Write(known)
 }
 
 var gitProtocol = strs.Lazy(`^[\w=:.]{1,64}$`)

@@ -907,7 +907,7 @@ func createCommitOnBranch(x *execution, _ gqlRoot, a arguments) (any, error) {
 		return nil, err
 	}
 	now, by := x.sim.now(), x.call.who.author()
-	oid, err := r.git.writeCommit(ctx, commitObject{
+	oid, err := r.git.signCommit(commitObject{
 		Tree: tree, Parents: []string{head}, Author: by.user.person(now), Committer: webFlow(now), Message: text,
 	})
 	if err != nil {
@@ -979,7 +979,7 @@ func (x *execution) fileChanges(r *repo, head string, in arguments) ([]change, e
 		changes = append(changes, change{Mode: mode, Path: path})
 		contents = append(contents, data)
 	}
-	oids, err := r.git.writeBlobs(ctx, contents...)
+	oids, err := r.git.writeBlobs(contents...)
 	if err != nil {
 		return nil, err
 	}

@@ -325,7 +325,7 @@ func (s *Sim) newPull(
 func (s *Sim) pullRef(ctx context.Context, r *repo, i *issue) error {
 	p := i.pull
 	name := "refs/pull/" + strconv.Itoa(i.number) + "/head"
-	if _, err := r.git.run(ctx, nil, nil, "update-ref", name, p.headOID); err != nil {
+	if err := r.git.setRef(ctx, name, p.headOID); err != nil {
 		return err
 	}
 	commits, err := r.git.log(ctx, p.headOID, 0, p.baseOID)
@@ -394,7 +394,7 @@ func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, m
 	if message != "" {
 		c.Message = message
 	}
-	oid, err := r.git.writeCommit(ctx, c)
+	oid, err := r.git.signCommit(c)
 	if err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 			changes = append(changes, change{Mode: mode, Path: path})
 			contents = append(contents, []byte(o.Files[path]))
 		}
-		oids, err := r.git.writeBlobs(s.life, contents...)
+		oids, err := r.git.writeBlobs(contents...)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 		if c.Tree, err = r.git.writeTree(s.life, base, changes); err != nil {
 			return err
 		}
-		if oid, err = r.git.writeCommit(s.life, c); err != nil {
+		if oid, err = r.git.writeCommit(c); err != nil {
 			return err
 		}
 		return s.moveRef(s.life, r, by, "refs/heads/"+branch, oid, old)

@@ -549,10 +549,11 @@ func (s *Sim) postGitCommit(c *call) (int, any, error) {
 		return 0, nil, errors.Join(err1, err2)
 	}
 	sign := c.who.tok != nil && in.Author == nil && in.Committer == nil && in.Signature == ""
+	write := git.writeCommit
 	if sign {
-		committer = webFlow(now)
+		committer, write = webFlow(now), git.signCommit
 	}
-	oid, err := git.writeCommit(c.Context(), commitObject{
+	oid, err := write(commitObject{
 		Tree: in.Tree, Parents: in.Parents, Author: writer, Committer: committer, Message: in.Message,
 	})
 	if err != nil {
@@ -630,7 +631,7 @@ func (s *Sim) postTree(c *call) (int, any, error) {
 		ch := change{Mode: e.Mode, Path: e.Path}
 		switch {
 		case e.Content != nil && e.SHA == nil:
-			oids, err := git.writeBlobs(c.Context(), []byte(*e.Content))
+			oids, err := git.writeBlobs([]byte(*e.Content))
 			if err != nil {
 				return 0, nil, err
 			}
@@ -683,7 +684,7 @@ func (s *Sim) postBlob(c *call) (int, any, error) {
 			return 0, nil, unprocessable("content is not valid Base64")
 		}
 	}
-	oids, err := c.repo.git.writeBlobs(c.Context(), data)
+	oids, err := c.repo.git.writeBlobs(data)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -354,7 +354,7 @@ func TestJobsMayOpenNoPullRequests(t *testing.T) {
 	ctx := t.Context()
 	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"a": "b\n"}}))
 	actions := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "github-actions", Permissions: map[string]string{"pull_requests": "write"},
+		Slug: "github-actions", PrivateKeyPEM: w.app.PrivateKeyPEM, Permissions: map[string]string{"pull_requests": "write"},
 	}))
 	in := must[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
 	job := w.client(t, must[string](t)(w.Token(in.ID, nil)))
@@ -765,7 +765,7 @@ func TestCheckRuns(t *testing.T) {
 		t.Errorf("check runs %+v", list)
 	}
 	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "rival", Permissions: map[string]string{"checks": "write"},
+		Slug: "rival", PrivateKeyPEM: w.app.PrivateKeyPEM, Permissions: map[string]string{"checks": "write"},
 	}))
 	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
 	rival := w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks

@@ -154,7 +154,7 @@ func (s *Sim) seed(r *repo, o RepoOptions) error {
 		changes = append(changes, change{Mode: files[path].mode, Path: path})
 		contents = append(contents, files[path].data)
 	}
-	oids, err := r.git.writeBlobs(s.life, contents...)
+	oids, err := r.git.writeBlobs(contents...)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (s *Sim) seed(r *repo, o RepoOptions) error {
 		return err
 	}
 	who := r.owner.person(s.now())
-	oid, err := r.git.writeCommit(s.life, commitObject{
+	oid, err := r.git.writeCommit(commitObject{
 		Tree: tree, Author: who, Committer: who, Message: "Initial commit\n",
 	})
 	if err != nil {

@@ -3,7 +3,6 @@ package ghsim
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"maps"
 	"slices"
 	"strconv"
@@ -340,11 +339,9 @@ func (r *repo) verification(c *commitObject) obj {
 	if r.signed[c.OID] == nil {
 		return obj{"verified": false, "reason": "unsigned", "signature": nil, "payload": nil, "verified_at": nil}
 	}
-	signature := "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString([]byte("ghsim "+c.OID)) +
-		"\n-----END PGP SIGNATURE-----\n"
 	return obj{
-		"verified": true, "reason": "valid", "signature": signature,
-		"payload": "tree " + c.Tree + "\n", "verified_at": stamp(c.Committer.When),
+		"verified": true, "reason": "valid", "signature": c.signature(),
+		"payload": c.payload(), "verified_at": stamp(c.Committer.When),
 	}
 }
 

@@ -33,6 +33,7 @@ type Options struct {
 
 // Sim is one GitHub. Its methods may be called from many goroutines.
 type Sim struct {
+	can    []byte // what git's server can do, under mu
 	dir    string
 	clock  func() time.Time
 	git    string
