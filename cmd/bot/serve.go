@@ -160,8 +160,6 @@ type app struct {
 	// node names this server among those that share a database in PostgreSQL, "" for a file.
 	node    string
 	started time.Time
-	// caughtUp: the server has looked for what was missed before its start.
-	caughtUp atomic.Bool
 	// lookNow has this server look for what was missed.
 	lookNow chan struct{}
 	// current are the values that change when the configuration is read again by load,
@@ -701,7 +699,6 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 					a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 				}
 			}
-			a.caughtUp.Store(true)
 			if a.onWork != nil {
 				a.onWork()
 			}

@@ -28,7 +28,7 @@ const (
 	lostBefore = time.Hour
 )
 
-// Sweeper finds webhooks that did not arrive.
+// Sweeper finds webhooks that did not arrive. CatchUp is not for concurrent use.
 type Sweeper struct {
 	Store  *store.Store
 	GitHub *ghapp.App
@@ -43,26 +43,39 @@ type Sweeper struct {
 	Serves func(owner, repo string) bool
 	// Now is the clock.
 	Now func() time.Time
+
+	// swept: labels were looked for.
+	swept bool
 }
 
-// CatchUp has GitHub deliver again what did not arrive, and takes up labels of which no
-// webhook was ever sent.
+// CatchUp has GitHub deliver again what did not arrive. The first look after a start that asks for
+// no label also takes up labels of which no webhook was ever sent. A label that was just asked for
+// is not among those: it is on its way, and is left to the next look.
 func (s *Sweeper) CatchUp(ctx context.Context) error {
-	return errors.Join(s.Redeliver(ctx), s.Sweep(ctx))
+	labels, err := s.Redeliver(ctx)
+	if err != nil || labels > 0 || s.swept {
+		return err
+	}
+	if err := s.Sweep(ctx); err != nil {
+		return err
+	}
+	s.swept = true
+	return nil
 }
 
-// Redeliver asks GitHub for the webhooks that it could not deliver.
-func (s *Sweeper) Redeliver(ctx context.Context) error {
+// Redeliver asks GitHub for the webhooks that it could not deliver. labels are those that tell of
+// a label and may still come, whether they were asked for now or are to be.
+func (s *Sweeper) Redeliver(ctx context.Context) (labels int, err error) {
 	if known, err := s.Store.HasDeliveries(ctx); err != nil || !known {
-		return err
+		return 0, err
 	}
 	attempts, err := s.GitHub.Attempts(ctx, s.Now().Add(-keptFor))
 	if err != nil {
-		return fmt.Errorf("look for missed webhooks: %w", err)
+		return 0, fmt.Errorf("look for missed webhooks: %w", err)
 	}
 	restored, err := s.Store.LastRestore(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	arrived, tries := map[string]bool{}, map[string]int{}
 	for _, a := range attempts {
@@ -73,23 +86,28 @@ func (s *Sweeper) Redeliver(ctx context.Context) error {
 	}
 	asked := 0
 	for _, a := range attempts { // the newest attempt at each comes first
-		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || asked == maxRedeliveries ||
-			!handlers.Handles(a.Event, a.Action) {
+		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || !handlers.Handles(a.Event, a.Action) {
 			continue
 		}
 		arrived[a.GUID] = true // asked for, or here already
 		if _, err := s.Store.Delivery(ctx, a.GUID); err == nil {
 			continue
 		} else if !errors.Is(err, store.ErrNotFound) {
-			return err
+			return labels, err
+		}
+		if a.Event == "issues" && a.Action == "labeled" {
+			labels++
+		}
+		if asked == maxRedeliveries {
+			continue
 		}
 		if err := s.GitHub.Redeliver(ctx, a.ID); err != nil {
-			return fmt.Errorf("fetch a missed webhook: %w", err)
+			return labels, fmt.Errorf("fetch a missed webhook: %w", err)
 		}
 		asked++
 	}
 	if asked > 0 {
 		zerolog.Ctx(ctx).Info().Int("webhooks", asked).Msg("asked GitHub for what did not arrive")
 	}
-	return nil
+	return labels, nil
 }

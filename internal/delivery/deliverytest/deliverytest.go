@@ -1,0 +1,236 @@
+// Package deliverytest is a repository on a simulated GitHub with the App's store beside it, for
+// tests of what the App decides: no server, no agent, no git.
+//
+// What people do there causes webhooks. A test takes them one by one, in the order it likes, and
+// has them worked: [Stage.Events] and [Stage.Work].
+package deliverytest
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/delivery"
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+// What is on a stage: Ada owns the repository and may do everything, Eve has the triage role, and
+// Mallory none.
+const (
+	Ada     = "ada"
+	Eve     = "eve"
+	Mallory = "mallory"
+	Name    = "widgets"
+	Label   = "ralph"
+	// Text is a plan of three tasks.
+	Text = "- [ ] Write one\n- [ ] Write two\n- [ ] Write three\n"
+)
+
+// Stage is a repository with the App on it. Its clocks stand still.
+type Stage struct {
+	*ghsim.Sim
+	t testing.TB
+
+	// App is the App as GitHub knows it, and GitHub GitHub as the App sees it.
+	App    ghsim.App
+	GitHub *ghapp.App
+	Repo   ghsim.Repo
+	// Installation is the App's on the repository.
+	Installation int64
+	Store        *store.Store
+	Receiver     *delivery.Receiver
+	// Down has webhooks be refused.
+	Down atomic.Bool
+
+	seen int
+
+	began time.Time
+	// passed is what has passed for the App since then, and ticked what has for GitHub.
+	passed, ticked atomic.Int64
+}
+
+// Now is the App's clock.
+func (s *Stage) Now() time.Time { return s.began.Add(time.Duration(s.passed.Load())) }
+
+// Pass lets time pass for the App.
+func (s *Stage) Pass(d time.Duration) { s.passed.Add(int64(d)) }
+
+// Tick lets a second pass for GitHub, whose times are in seconds, and for the App.
+func (s *Stage) Tick() {
+	s.ticked.Add(int64(time.Second))
+	s.Pass(time.Second)
+}
+
+// queue wakes nobody: tests look at what is stored.
+type queue struct{}
+
+func (queue) EnqueueAdvance(context.Context, *store.Tx, run.ID) error { return nil }
+func (queue) Wake(context.Context, *store.Tx, run.ID) error           { return nil }
+
+// New makes a stage; change, where it is not nil, makes the receiver another.
+func New(t testing.TB, change func(*delivery.Config)) *Stage {
+	t.Helper()
+	// Tokens are made by the real clock, from which GitHub's must not be far.
+	s := &Stage{t: t, began: time.Now().Truncate(time.Second)}
+	s.Sim, _ = ghsimtest.Start(t, ghsim.Options{
+		Clock: func() time.Time { return s.began.Add(time.Duration(s.ticked.Load())) },
+	})
+	for _, login := range []string{Ada, Eve, Mallory} {
+		_, err := s.CreateUser(login)
+		s.Must(err)
+	}
+	var err error
+	s.Repo, err = s.CreateRepo(Ada, Name, ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
+	s.Must(err)
+	s.Must(s.SetPermission(Ada, Name, Eve, ghsim.RoleTriage))
+	s.App, err = s.CreateApp(ghsim.AppOptions{
+		Slug: "ralph-bot", PrivateKeyPEM: ghsimtest.Key(), Permissions: ghapp.Permissions(),
+		Events: handlers.Subscriptions(),
+	})
+	s.Must(err)
+	install, err := s.Install(s.App.ID, Ada+"/"+Name)
+	s.Must(err)
+	s.Installation = install.ID
+	s.GitHub, err = ghapp.New(ghapp.Config{
+		APIURL: s.URL() + "/api/v3/", GraphQLURL: s.URL() + "/api/graphql", WebURL: s.URL(), AppID: s.App.ID,
+		PrivateKey: s.App.PrivateKeyPEM, WriteEvery: time.Microsecond,
+	})
+	s.Must(err)
+	s.Store, err = store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db"))
+	s.Must(err)
+	t.Cleanup(func() { s.Must(s.Store.Close()) })
+	cfg := delivery.Config{
+		Store: s.Store, Queue: queue{}, GitHub: s.GitHub, Decoder: handlers.Decoder{Label: Label, App: s.App.ID},
+		People: config.DefaultPeople(), AgentName: "script",
+		Limits: func(l run.Limits) run.Limits { return l.WithDefaults(run.DefaultLimits()) }, Now: s.Now,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s.Receiver = delivery.New(cfg)
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if s.Down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	t.Cleanup(hook.Close)
+	s.Must(s.SetHook(s.App.ID, hook.URL, ""))
+	return s
+}
+
+// Must ends the test where err is one.
+func (s *Stage) Must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Write writes an issue as Ada.
+func (s *Stage) Write(title, body string) ghsim.Issue {
+	s.t.Helper()
+	issue, err := s.CreateIssue(Ada, Name, Ada, title, body)
+	s.Must(err)
+	return issue
+}
+
+// PutLabel puts the label on.
+func (s *Stage) PutLabel(login string, issue int) {
+	s.t.Helper()
+	s.Must(s.AddLabel(Ada, Name, issue, login, Label))
+}
+
+// TakeLabel takes the label off.
+func (s *Stage) TakeLabel(login string, issue int) {
+	s.t.Helper()
+	s.Must(s.RemoveLabel(Ada, Name, issue, login, Label))
+}
+
+// Events are the webhooks that arrived since it was last asked, in the order in which GitHub sent
+// them.
+func (s *Stage) Events() []store.Delivery {
+	s.t.Helper()
+	s.Must(s.WaitIdle(s.t.Context()))
+	all := s.AllDeliveries()
+	slices.SortStableFunc(all, func(a, b ghsim.Delivery) int { return int(a.ID - b.ID) })
+	var out []store.Delivery
+	for _, d := range all[s.seen:] {
+		if d.StatusCode/100 == 2 {
+			out = append(out, store.Delivery{
+				GUID: d.GUID, Event: d.Event, Action: d.Action, Installation: d.InstallationID, RepoNode: s.Repo.NodeID,
+				Body: d.Payload, ReceivedAt: s.Now(),
+			})
+		}
+	}
+	s.seen = len(all)
+	return out
+}
+
+// Work has all webhooks worked that arrived, and gives what became of the last.
+func (s *Stage) Work() (outcome string) {
+	s.t.Helper()
+	for _, d := range s.Events() {
+		outcome = s.Deliver(d)
+	}
+	return outcome
+}
+
+// Deliver has one webhook worked, and gives what became of it.
+func (s *Stage) Deliver(d store.Delivery) (outcome string) {
+	s.t.Helper()
+	outcome, err := s.Receiver.Deliver(s.t.Context(), d)
+	s.Must(err)
+	return outcome
+}
+
+// Forge is a webhook like the last of an event, with its payload changed.
+func (s *Stage) Forge(like store.Delivery, guid string, change func(payload map[string]any)) store.Delivery {
+	s.t.Helper()
+	var payload map[string]any
+	s.Must(json.Unmarshal(like.Body, &payload))
+	change(payload)
+	body, err := json.Marshal(payload)
+	s.Must(err)
+	like.GUID, like.Body = guid, body
+	return like
+}
+
+// Said are the App's comments on an issue.
+func (s *Stage) Said(issue int) []string {
+	s.t.Helper()
+	i, err := s.Issue(Ada, Name, issue)
+	s.Must(err)
+	var out []string
+	for _, c := range i.Comments {
+		if c.User == s.App.Slug+"[bot]" {
+			out = append(out, c.Body)
+		}
+	}
+	return out
+}
+
+// Runs are how many runs an issue had, and the newest of them.
+func (s *Stage) Runs(issue int) (n int, last store.Run) {
+	s.t.Helper()
+	n, err := s.Store.RunsSince(s.t.Context(), s.Repo.NodeID, issue, s.Now().Add(-time.Hour*24))
+	s.Must(err)
+	if n > 0 {
+		last, err = s.Store.LatestRunByIssue(s.t.Context(), s.Repo.NodeID, issue)
+		s.Must(err)
+	}
+	return n, last
+}
