@@ -132,12 +132,11 @@ step "lint" scripts/lint.sh
 step "macOS" env GOOS=darwin go vet ./...
 step "Windows" env GOOS=windows go build -o /dev/null ./cmd/bot
 # These are all files, and the tests need not look again.
-step "vet" go vet -tags 'docker claude clis act live release postgres s3 kube' ./...
+step "vet" go vet -tags 'docker claude clis act live release postgres kube' ./...
 current="components"
 export_components
 step "tests" in_memory go test "${race[@]}" -vet=off -timeout 40m ./...
 step "tests with PostgreSQL (-tags postgres)" in_memory suite postgres
-step "tests with S3 (-tags s3)" in_memory suite s3
 step "tests of the Action (-tags act)" suite act
 step "test of a release (-tags release)" suite release
 step "Docker engine" start_engine

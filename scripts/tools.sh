@@ -8,9 +8,8 @@
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
 #                    of webhooks, the agents' command lines), act, which plays
-#                    GitHub's runner, versitygw, an S3 server, goreleaser, a
-#                    program that reads compose.yaml, and PostgreSQL, of which
-#                    nothing is started
+#                    GitHub's runner, goreleaser, a program that reads
+#                    compose.yaml, and PostgreSQL, of which nothing is started
 #   tools.sh release goreleaser, and syft, which lists what a release is made of
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -20,7 +19,6 @@ actionlint=v1.7.12
 vale=v3.21.0
 act=v0.2.89
 goreleaser=v2.11.2
-versitygw=v1.8.0
 syft=v1.29.0
 
 bin=$PWD/.cache/bin
@@ -127,7 +125,6 @@ test_tools() {
 	# The plugin of docker's command line, or the program of Debian's package.
 	docker compose version >/dev/null 2>&1 || debian docker-compose docker-compose
 	go_tool act github.com/nektos/act "$act"
-	go_tool versitygw github.com/versity/versitygw/cmd/versitygw "$versitygw"
 	release_builder
 }
 

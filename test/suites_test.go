@@ -25,7 +25,6 @@ var suites = map[string]string{
 	"docker && clis":   "a Docker engine and all the agents' command lines",
 	"postgres":         "PostgreSQL",
 	"release":          "goreleaser",
-	"s3":               "versitygw",
 }
 
 // platforms may stand alone in a constraint: the file is run where it can be.

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 
 	"github.com/alecthomas/kong"
 
-	"github.com/org/ralph-action/internal/agent/transcript"
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -56,14 +53,4 @@ func (elsewhereCmd) Run(ctx *kong.Context) error {
 func beShim([]string) int {
 	fmt.Fprintln(os.Stderr, "shim: there are no sandboxes on Windows")
 	return run.ExitUsage
-}
-
-// readElsewhere opens what a server's transcripts are in that are not in its data_dir.
-func readElsewhere(_ context.Context, cfg config.Server) (to transcript.Elsewhere, end func() error, err error) {
-	if cfg.DatabaseURL != "" || cfg.Files.S3.Bucket != "" {
-		err = &run.UserError{
-			Message: "this server's transcripts cannot be read on Windows", Hint: "run this in WSL 2, or on the server",
-		}
-	}
-	return to, func() error { return nil }, err
 }
