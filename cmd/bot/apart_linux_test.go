@@ -213,12 +213,12 @@ exec "$HOME/hunter" helper hunt '` + strings.ReplaceAll(string(told), "'", `'\''
 		seen["comment "+c.Body] = c.Body
 	}
 	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
-	starts, err := kept.Starts(t.Context(), state.Run)
+	starts, err := kept.Starts(state.Run)
 	if err != nil || len(starts) == 0 {
 		t.Fatalf("%d transcripts, %v", len(starts), err)
 	}
 	for _, name := range starts {
-		tr, err := kept.Load(t.Context(), state.Run, name)
+		tr, err := kept.Load(state.Run, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,12 +17,12 @@ import (
 func (st *stage) prompts(id run.ID) (told []string) {
 	st.t.Helper()
 	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
-	names, err := kept.Starts(st.t.Context(), id)
+	names, err := kept.Starts(id)
 	if err != nil {
 		st.t.Fatal(err)
 	}
 	for _, name := range names {
-		tr, err := kept.Load(st.t.Context(), id, name)
+		tr, err := kept.Load(id, name)
 		if err != nil {
 			st.t.Fatal(err)
 		}

@@ -141,9 +141,6 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 		}
 		checks = append(checks, f)
 	}
-	if cfg.Files.S3.Bucket != "" || len(cfg.Files.Keys) > 0 {
-		checks = append(checks, c.files(ctx, cfg))
-	}
 	checks = append(checks, c.models(ctx, cfg)...)
 	return append(checks, c.gitHub(ctx, cfg)...)
 }

@@ -239,7 +239,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	limits := transcript.Limits(config.DefaultTranscripts())
 	isActive := func(id run.ID) bool { return id == s.Run }
-	if err := kept.Prune(context.WithoutCancel(ctx), limits, time.Now(), isActive); err != nil {
+	if err := kept.Prune(limits, time.Now(), isActive); err != nil {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)

@@ -150,7 +150,7 @@ func (k *secrets) keepLooking(ctx context.Context) (end func()) {
 func (k *secrets) reload(cfg *config.Server) (changed []string, err error) {
 	changed, wrong := k.look()
 	now := k.now()
-	cfg.GitHub, cfg.Model, cfg.Notify, cfg.Files = now.GitHub, now.Model, now.Notify, now.Files
+	cfg.GitHub, cfg.Model, cfg.Notify = now.GitHub, now.Model, now.Notify
 	for _, w := range wrong {
 		err = errors.Join(err, w.err)
 	}

@@ -86,12 +86,12 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 		return err
 	})
 	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
-	names, err := kept.Starts(t.Context(), state.Run)
+	names, err := kept.Starts(state.Run)
 	if err != nil || len(names) < state.Iteration {
 		t.Fatalf("%d transcripts of %d iterations, %v", len(names), state.Iteration, err)
 	}
 	for _, name := range names {
-		tr, err := kept.Load(t.Context(), state.Run, name)
+		tr, err := kept.Load(state.Run, name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -99,7 +99,6 @@ func serverSecrets(cfg config.Server) []string {
 	for _, s := range cfg.GitHub.WebhookSecrets {
 		known = append(known, s.Reveal())
 	}
-	known = append(known, fileSecrets(cfg.Files)...)
 	return append(known, notifySecrets(serverTargets(cfg.Notify))...)
 }
 
@@ -228,7 +227,6 @@ type parts struct {
 	// deliveries and reconcile lack what tells the doors apart.
 	deliveries delivery.Config
 	reconcile  reconcile.Config
-	files      *liveFiles
 	room       func() machine.Room
 }
 
@@ -319,11 +317,7 @@ func newParts(
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
 	}
-	p.files = &liveFiles{st: p.store, now: obs.now}
-	if err := p.files.use(cfg); err != nil {
-		return nil, err
-	}
-	p.reconcile.Transcripts = transcript.OpenSpool(transcriptsDir(cfg.DataDir), mask, p.files.elsewhere())
+	p.reconcile.Transcripts = transcript.Open(transcriptsDir(cfg.DataDir), mask)
 	p.reconcile.TranscriptLimits = transcript.Limits(cfg.Transcripts)
 	return p, nil
 }
@@ -435,7 +429,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	keys.serve(log,
 		func(cfg config.Server) error { return a.github.SetKeys([]byte(cfg.GitHub.PrivateKey.Reveal())) },
 		func(cfg config.Server) error { return a.handler.SetSecrets(webhookSecrets(cfg)) },
-		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) }, p.files.use)
+		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) })
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
 	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }

@@ -403,7 +403,6 @@ func (st *stage) command(exe string, args ...string) *process {
 	p.cmd.Env = append(os.Environ(),
 		config.EnvPrivateKey+"="+st.config.GitHub.PrivateKey.Reveal(), config.EnvWebhookSecret+"="+
 			st.config.GitHub.WebhookSecrets[0].Reveal())
-	p.cmd.Env = append(p.cmd.Env, filesEnv(st.config.Files)...)
 	p.cmd.Stderr = testWriter{st.t}
 	return p
 }
@@ -545,26 +544,6 @@ func (p *process) rest(t testing.TB) (ended string) {
 	return ended
 }
 
-// filesBlock and filesEnv say where files are, in a configuration and beside it.
-func filesBlock(f config.Files) string {
-	if f.S3.Bucket == "" {
-		return ""
-	}
-	return fmt.Sprintf("files:\n  s3: {endpoint: %q, region: %q, bucket: %q, prefix: %q}\n", f.S3.Endpoint, f.S3.Region,
-		f.S3.Bucket, f.S3.Prefix)
-}
-
-func filesEnv(f config.Files) (env []string) {
-	if f.S3.Bucket != "" {
-		env = append(env, config.EnvS3AccessKey+"="+f.S3.AccessKey.Reveal(), config.EnvS3SecretKey+"="+f.S3.SecretKey.Reveal())
-	}
-	var keys []string
-	for _, k := range f.Keys {
-		keys = append(keys, k.Reveal())
-	}
-	return append(env, config.EnvFilesKey+"="+strings.Join(keys, "\n"))
-}
-
 // writeConfig writes the configuration as an operator would.
 func (st *stage) writeConfig() string {
 	st.t.Helper()
@@ -587,7 +566,7 @@ sandbox:
   kind: %s
 allow_local_sandbox: %v
 welcome: false
-%s`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox, filesBlock(c.Files))
+`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
 	name := "ralph.yaml"
 	if len(st.dataDirs) > 0 { // each node has its own
 		name = filepath.Base(c.DataDir) + ".yaml"

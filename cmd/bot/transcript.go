@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +58,7 @@ type activityLine struct {
 }
 
 // Run prints what agents were told and said.
-func (c *transcriptCmd) Run(ctx bound, io stdio) (err error) {
+func (c *transcriptCmd) Run(io stdio) error {
 	if isTerminal(io.out) {
 		io.out = &visible{w: io.out}
 	}
@@ -72,32 +71,32 @@ func (c *transcriptCmd) Run(ctx bound, io stdio) (err error) {
 	if asked > 1 {
 		return &run.UserError{Message: "use only one of --raw, --prompt, --gate, --save and --json", Hint: "name one"}
 	}
-	kept, end, err := c.open(ctx)
+	data, err := c.dataDir()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	kept := transcript.Open(transcriptsDir(data), nil)
 	id := run.ID(c.RunID)
 	switch {
 	case id == "":
-		return c.list(ctx, kept, io.out)
+		return c.list(kept, io.out)
 	case c.Gate != "":
-		return c.checks(ctx, kept, id, io.out)
+		return c.checks(kept, id, io.out)
 	case c.Save != "":
-		return c.save(ctx, kept, id)
+		return c.save(kept, id)
 	}
-	names, err := kept.Starts(ctx, id)
+	names, err := kept.Starts(id)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
 		return c.none()
 	}
 	if err != nil {
 		return err
 	}
-	verdicts, err := kept.Verdicts(ctx, id)
+	verdicts, err := kept.Verdicts(id)
 	if err != nil {
 		return err
 	}
-	calls, err := c.load(ctx, kept, id, names)
+	calls, err := c.load(kept, id, names)
 	defer func() {
 		for _, t := range calls {
 			_ = t.Close() // nothing was written
@@ -133,8 +132,8 @@ func (c *transcriptCmd) none() error {
 }
 
 // save writes all that is kept of a run into a directory.
-func (c *transcriptCmd) save(ctx context.Context, kept *transcript.Store, id run.ID) error {
-	err := kept.Save(ctx, id, c.Save)
+func (c *transcriptCmd) save(kept *transcript.Store, id run.ID) error {
+	err := kept.Save(id, c.Save)
 	switch {
 	case errors.Is(err, fs.ErrExist):
 		return &run.UserError{Message: c.Save + " is there already", Hint: "name a directory that does not exist", Err: err}
@@ -145,8 +144,8 @@ func (c *transcriptCmd) save(ctx context.Context, kept *transcript.Store, id run
 }
 
 // checks prints what the runs of one check printed.
-func (c *transcriptCmd) checks(ctx context.Context, kept *transcript.Store, id run.ID, w io.Writer) error {
-	all, err := kept.Checks(ctx, id)
+func (c *transcriptCmd) checks(kept *transcript.Store, id run.ID, w io.Writer) error {
+	all, err := kept.Checks(id)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -160,7 +159,7 @@ func (c *transcriptCmd) checks(ctx context.Context, kept *transcript.Store, id r
 			continue
 		}
 		found = true
-		if err := kept.WriteCheck(ctx, w, check); err != nil {
+		if err := kept.WriteCheck(w, check); err != nil {
 			return err
 		}
 	}
@@ -182,13 +181,13 @@ func (c *transcriptCmd) checks(ctx context.Context, kept *transcript.Store, id r
 
 // load opens the calls that are asked for.
 func (c *transcriptCmd) load(
-	ctx context.Context, kept *transcript.Store, id run.ID, names []string,
+	kept *transcript.Store, id run.ID, names []string,
 ) (calls []*transcript.Transcript, err error) {
 	for _, name := range names {
 		if c.Iteration != 0 && !strings.HasPrefix(name, fmt.Sprintf("%04d-", c.Iteration)) {
 			continue
 		}
-		t, err := kept.Load(ctx, id, name)
+		t, err := kept.Load(id, name)
 		if err != nil {
 			return calls, err
 		}
@@ -277,31 +276,22 @@ func parserOf(name string, emit func(agent.Activity)) agent.Parser {
 	return backend.NewParser(emit)
 }
 
-// open opens what is asked for: what bot run keeps, or what a server does.
-func (c *transcriptCmd) open(ctx context.Context) (*transcript.Store, func() error, error) {
+func (c *transcriptCmd) dataDir() (string, error) {
 	if c.Config == "" {
-		data, err := dataDir()
-		return transcript.Open(transcriptsDir(data), nil), func() error { return nil }, err
+		return dataDir()
 	}
 	cfg, err := config.LoadServer(c.Config, os.LookupEnv, os.ReadFile)
-	if err != nil {
-		return nil, nil, err
-	}
-	to, end, err := readElsewhere(ctx, cfg)
-	if err != nil {
-		return nil, nil, errors.Join(err, end())
-	}
-	return transcript.OpenSpool(transcriptsDir(cfg.DataDir), nil, to), end, nil
+	return cfg.DataDir, err
 }
 
 // list prints the runs of which something is kept.
-func (c *transcriptCmd) list(ctx context.Context, kept *transcript.Store, w io.Writer) error {
-	ids, err := kept.Runs(ctx)
+func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
+	ids, err := kept.Runs()
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		names, err := kept.Starts(ctx, id)
+		names, err := kept.Starts(id)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // pruned meanwhile
 		}

@@ -54,8 +54,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			t.Errorf("%s: keys that exist (-) and keys documented (+)\n%s", tt.name, diff)
 		}
 	}
-	for _, name := range []string{EnvPrivateKey, EnvWebhookSecret, EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey, EnvFilesKey,
-		EnvS3AccessKey, EnvS3SecretKey} {
+	for _, name := range []string{EnvPrivateKey, EnvWebhookSecret, EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey} {
 		if !strings.Contains(server, "`"+name+"`") || !strings.Contains(server, "`"+name+"_FILE`") {
 			t.Errorf("%s is not documented", name)
 		}

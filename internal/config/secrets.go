@@ -49,12 +49,6 @@ func (s Server) WithSecret(name, value string) Server {
 		s.Model.OpenAIKey = Secret(value)
 	case EnvGeminiKey:
 		s.Model.GeminiKey = Secret(value)
-	case EnvFilesKey:
-		s.Files.Keys = several(value)
-	case EnvS3AccessKey:
-		s.Files.S3.AccessKey = Secret(value)
-	case EnvS3SecretKey:
-		s.Files.S3.SecretKey = Secret(value)
 	}
 	s.Notify.Targets = slices.Clone(s.Notify.Targets)
 	for i := range s.Notify.Targets {

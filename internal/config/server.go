@@ -60,9 +60,6 @@ const (
 	EnvAuthToken     = "CLAUDE_CODE_OAUTH_TOKEN" //nolint:gosec // G101: the name of a variable, not a secret
 	EnvOpenAIKey     = "OPENAI_API_KEY"          //nolint:gosec // G101: the name of a variable, not a secret
 	EnvGeminiKey     = "GEMINI_API_KEY"
-	EnvFilesKey      = "RALPH_FILES_KEY"
-	EnvS3AccessKey   = "AWS_ACCESS_KEY_ID"
-	EnvS3SecretKey   = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // G101: the name of a variable, not a secret
 )
 
 // Server is the operator's configuration of bot serve.
@@ -77,7 +74,6 @@ type Server struct {
 	// DatabaseURL names a database in PostgreSQL, "" for a file in DataDir. It holds no
 	// password.
 	DatabaseURL string
-	Files       Files
 	// Private are the paths that are nobody's but the operator's: the
 	// configuration's file and directory, and the files that hold secrets.
 	Private []string
@@ -257,8 +253,6 @@ type serverFile struct {
 	DatabaseURL string `yaml:"database_url"`
 	Label       string `yaml:"label"`
 
-	Files filesFile `yaml:"files"`
-
 	BranchTemplate string `yaml:"branch_template"`
 
 	Welcome bool      `yaml:"welcome"`
@@ -346,7 +340,6 @@ func DefaultServer() Server {
 			WebURL:     "https://github.com",
 		},
 		DataDir: "/var/lib/ralph",
-		Files:   Files{S3: S3{Region: "us-east-1"}},
 		Label:   "ralph",
 
 		Branches: run.DefaultBranchTemplate,
@@ -406,11 +399,6 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	src.one(EnvWebhookSecret, "github.webhook_secret_file", within(dir, f.GitHub.WebhookSecretFile))
 	for _, name := range []string{EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey} {
 		src.one(name, "", "")
-	}
-	src.one(EnvFilesKey, "files.encryption_key_file", within(dir, f.Files.EncryptionKeyFile))
-	if s.Files.S3.Bucket != "" { // these variables are other programs' as well
-		src.one(EnvS3AccessKey, "", "")
-		src.one(EnvS3SecretKey, "", "")
 	}
 	for _, t := range f.Notify.Targets {
 		name := strings.ToUpper(t.Name)
@@ -497,7 +485,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
 	f.Log.Level, f.Log.Format = d.Log.Level, d.Log.Format
-	f.Files.S3.Region = d.Files.S3.Region
 	f.Notify.Every = whole(d.Notify.Every)
 	f.Transcripts.Keep, f.Transcripts.MaxSize = duration(d.Transcripts.Keep), bytesize(d.Transcripts.MaxBytes)
 
@@ -518,7 +505,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		},
 		DataDir:     within(dir, f.DataDir),
 		DatabaseURL: f.DatabaseURL,
-		Files:       f.Files.files(),
 		Label:       f.Label,
 
 		Branches: run.BranchTemplate(f.BranchTemplate),
@@ -619,7 +605,6 @@ func (s Server) check(report reporter) {
 	if wrong := s.wrongDatabase(); wrong != "" {
 		report("$.database_url", "%s", wrong)
 	}
-	s.Files.check(report)
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
 		report("$.label", "must be 1 to 50 printable characters")
@@ -743,7 +728,6 @@ func (s Server) checkSecrets(report reporter) {
 		report("$.github.webhook_secret_file", "the webhook secret is missing; set %s to the secret of the App's "+
 			"settings page", EnvWebhookSecret)
 	}
-	s.Files.checkSecrets(s.DatabaseURL != "", report)
 	s.Notify.check(report)
 	switch s.Agent.Name {
 	case AgentClaude:

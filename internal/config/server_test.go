@@ -149,14 +149,11 @@ notify:
 log:
   level: debug
   format: console
-files:
-  s3: {endpoint: "https://s3.example/", region: eu-1, bucket: transcripts, prefix: /prod/one/}
-  encryption_key_file: files.key
 `
 	got, err := load(t, source, environ{
-		"RALPH_NOTIFY_URL_HOOK": "https://hook.example", config.EnvS3AccessKey: "AK", config.EnvS3SecretKey + "_FILE": "/run/secrets/s3",
+		"RALPH_NOTIFY_URL_HOOK": "https://hook.example",
 	}, disk{
-		"/etc/ralph/files.key": "new=\nold=\n", "/run/secrets/s3": "SK\n", "/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n",
+		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n",
 		"/etc/ralph/hook.secret": "whsec_x",
 	})
 	if err != nil {
@@ -167,20 +164,12 @@ files:
 	want := config.Server{
 		Listen: ":9000", DataDir: "/etc/ralph/data",
 		Private: []string{
-			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook", "/etc/ralph/files.key", "/run/secrets/s3",
+			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook",
 			"/etc/ralph/team.url", "/etc/ralph/hook.secret",
-		},
-		Files: config.Files{
-			S3: config.S3{
-				Endpoint: "https://s3.example", Region: "eu-1", Bucket: "transcripts", Prefix: "prod/one", AccessKey: "AK", SecretKey: "SK",
-			},
-			Keys: []config.Secret{"new=", "old="},
 		},
 		SecretFiles: []config.SecretFile{
 			{Name: config.EnvPrivateKey, Key: "github.private_key_file", Path: "/etc/ralph/app.pem"},
 			{Name: config.EnvWebhookSecret, Key: "github.webhook_secret_file", Path: "/run/secrets/hook"},
-			{Name: config.EnvFilesKey, Key: "files.encryption_key_file", Path: "/etc/ralph/files.key"},
-			{Name: config.EnvS3SecretKey, Key: config.EnvS3SecretKey + "_FILE", Path: "/run/secrets/s3"},
 			{Name: config.EnvNotifyURL + "TEAM", Key: "notify.targets[].url_file", Path: "/etc/ralph/team.url"},
 			{Name: config.EnvNotifySecret + "HOOK", Key: "notify.targets[].secret_file", Path: "/etc/ralph/hook.secret"},
 		},
@@ -274,10 +263,6 @@ func TestLoadServerSecrets(t *testing.T) {
 			want: "cannot read the file in ANTHROPIC_API_KEY_FILE: open /none",
 		},
 		{
-			name: "key that encrypts nothing", env: environ{config.EnvFilesKey: "x"},
-			want: "configuration: files.encryption_key_file: there is nothing to encrypt",
-		},
-		{
 			name: "file empty", env: environ{config.EnvAPIKey: "", config.EnvAPIKey + "_FILE": "/s"}, files: disk{"/s": "\n"},
 			want: "the file in ANTHROPIC_API_KEY_FILE is empty",
 		},
@@ -341,33 +326,6 @@ func TestLoadServerRefuses(t *testing.T) {
 		{
 			"another database", minimal + "database_url: mysql://ralph:hunter2@db/ralph\n",
 			confPath + ":5:15: database_url: must be the URL of a PostgreSQL database",
-		},
-		{
-			"a bucket at no place", minimal + "files: {s3: {bucket: transcripts}}\n", confPath + ": files.s3.endpoint: \"\" is not a URL",
-		},
-		{
-			"a bucket without TLS", minimal + "files: {s3: {endpoint: \"http://s3.example\", bucket: transcripts}}\n",
-			confPath + ":5:24: files.s3.endpoint: plain http would send credentials unencrypted",
-		},
-		{
-			"no name of a bucket", minimal + "files: {s3: {endpoint: \"https://s3.example\", bucket: a/b}}\n",
-			confPath + ":5:54: files.s3.bucket: \"a/b\" is not the name of a bucket",
-		},
-		{
-			"no prefix", minimal + "files: {s3: {endpoint: \"https://s3.example\", bucket: abc, prefix: ../x}}\n",
-			confPath + ":5:67: files.s3.prefix: \"../x\" is not made of names",
-		},
-		{
-			"no region", minimal + "files: {s3: {endpoint: \"https://s3.example\", bucket: abc, region: \"\"}}\n",
-			confPath + ":5:67: files.s3.region: \"\" is not the name of a region",
-		},
-		{
-			"an endpoint without a bucket", minimal + "files: {s3: {endpoint: \"https://s3.example\"}}\n",
-			confPath + ":5:13: files.s3: needs a bucket",
-		},
-		{
-			"a bucket without a key", minimal + "files: {s3: {endpoint: \"https://s3.example\", bucket: abc}}\n",
-			"configuration: files.s3: the bucket has no credential; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
 		},
 		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
 		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},

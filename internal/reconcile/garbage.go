@@ -42,7 +42,7 @@ func (r *Reconciler) CollectGarbage(ctx context.Context, dry bool) ([]Garbage, e
 		return out, errors.Join(append(errs, err)...)
 	}
 	if kept := r.cfg.Transcripts; kept != nil {
-		runs, bytes, err := kept.Prunable(ctx, r.cfg.TranscriptLimits, r.cfg.Now(), active)
+		runs, bytes, err := kept.Prunable(r.cfg.TranscriptLimits, r.cfg.Now(), active)
 		add("transcripts of runs", host.Removed{Count: runs, Bytes: bytes}, err)
 	}
 	if !dry {

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -228,9 +227,7 @@ type Reconciler struct {
 	// waiters counts goroutines that watch processes.
 	waiters sync.WaitGroup
 	stop    context.CancelFunc
-	// away is since when what keeps transcripts has not answered, in microseconds.
-	away atomic.Int64
-	life context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
+	life    context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
 }
 
 // driver is what this process has at hand for one run. It can be made anew at
@@ -301,9 +298,6 @@ func (r *Reconciler) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		errs = append(errs, fmt.Errorf("wait for watchers and fetches: %w", context.Cause(ctx)))
 	}
-	if err := r.carryAll(ctx); err != nil { // this machine may go with the process
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("transcripts stay on this machine until a server starts here")
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, d := range r.drivers {
@@ -348,11 +342,7 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 	}
 	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
-	wait, err := r.tick(ctx, row, lease, d, openErr)
-	if cerr := r.carry(ctx, id, false); cerr != nil && ctx.Err() == nil {
-		zerolog.Ctx(ctx).Warn().Err(cerr).Msg("transcripts stay on this machine for now; it is tried again")
-	}
-	return wait, err
+	return r.tick(ctx, row, lease, d, openErr)
 }
 
 // claim takes a run to work on it, until giveBack; store.ErrLeaseTaken says that
@@ -920,7 +910,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
-	err = errors.Join(err, r.carry(context.WithoutCancel(ctx), id, true), r.prune(context.WithoutCancel(ctx)))
+	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
 	if err != nil {
 		// The run itself has ended and is saved; ticking it again fixes nothing.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
@@ -939,9 +929,7 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		return nil
 	}
 	return func() (string, error) {
-		ctx, cancel := context.WithTimeout(r.life, carryFor)
-		defer cancel()
-		tail, err := r.cfg.Transcripts.Tail(ctx, id, func(name string, emit func(agent.Activity)) agent.Parser {
+		tail, err := r.cfg.Transcripts.Tail(id, func(name string, emit func(agent.Activity)) agent.Parser {
 			if name != r.cfg.AgentName {
 				return nil
 			}
@@ -950,7 +938,7 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && tail == "" {
 			return "", nil
 		}
-		if err != nil { // what keeps them is away; the run does not wait for it
+		if err != nil { // the run does not wait for it
 			return "The agents' output cannot be read at the moment. For all of it, run this on the server: `ralph-bot transcript " +
 				string(id) + "`.", nil //nolint:nilerr // it is told
 		}
@@ -964,13 +952,11 @@ func (r *Reconciler) prune(ctx context.Context) error {
 	if r.cfg.Transcripts == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, carryAllFor)
-	defer cancel()
 	active, err := r.isActive(ctx)
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
 	}
-	return r.cfg.Transcripts.Prune(ctx, r.cfg.TranscriptLimits, r.cfg.Now(), active)
+	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), active)
 }
 
 // isActive tells the runs that have not ended by now.
@@ -1009,7 +995,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, r.carryAll(ctx), r.prune(ctx))...)
+	return errors.Join(append(errs, r.prune(ctx))...)
 }
 
 // leftovers are the directories of runs that have ended, that another node has, or that the store

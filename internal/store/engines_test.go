@@ -68,9 +68,6 @@ func suite(t *testing.T, e engine) {
 		{"EffectBegunOnceAmongProcesses", testEffectBegunOnceAmongProcesses},
 		{"Refused", testRefused},
 		{"OldestWaiting", testOldestWaiting},
-		{"Blobs", testBlobs},
-		{"BlobUnfinished", testBlobUnfinished},
-		{"BlobsGoWithTheirRun", testBlobsGoWithTheirRun},
 		{"Queries", testQueries},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, e) })

@@ -5,9 +5,6 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
-
-	blobs "github.com/org/ralph-action/internal/blob"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // How long rows are kept.
@@ -66,9 +63,6 @@ func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
 		},
 		{
 			table: "decisions", where: "at < ?", before: now.Add(-KeepDecisions), drop: dropDecisions, count: &p.Decisions,
-		},
-		{
-			table: "blobs", where: "ready = 0 AND at < ?", before: now.Add(-KeepUnready), drop: dropUnready, count: new(int64),
 		},
 	}
 }
@@ -140,7 +134,7 @@ func dropDecisions(ctx context.Context, tx *Tx, where string, before int64) (int
 		SELECT id FROM decisions WHERE `+where+` LIMIT ?)`, before, pruneBatch))
 }
 
-// dropRuns removes runs with their effects, their files, what people said to them, and what
+// dropRuns removes runs with their effects, what people said to them, and what
 // their requests cost in detail; the sums of that stay, and a row that says how each ended.
 // What starts a run makes is named after it.
 func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Digest) (int64, error) {
@@ -158,10 +152,6 @@ func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Di
 		var iterations int
 		if state, err = unpacked(state); err == nil {
 			cost, iterations, _ = digest(state)
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM blobs WHERE ready = 1 AND name >= ? AND name < ?`, blobs.OfRun(run.ID(id)),
-			blobs.End(blobs.OfRun(run.ID(id)))); err != nil {
-			return 0, fmt.Errorf("run %s: %w", id, err)
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,

@@ -2,7 +2,7 @@ package transcript
 
 import (
 	"archive/zip"
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -57,14 +57,14 @@ func (s *Store) KeepCheck(c Check, output io.Reader) error {
 }
 
 // Checks lists what is kept of a run's checks, in the order in which they began.
-func (s *Store) Checks(ctx context.Context, id run.ID) ([]Check, error) {
-	names, err := s.archives(ctx, id, checkExtension)
+func (s *Store) Checks(id run.ID) ([]Check, error) {
+	names, err := s.archives(id, checkExtension)
 	if err != nil {
 		return nil, err
 	}
 	var all []Check
 	for _, name := range names {
-		c, archive, err := s.openCheck(ctx, id, name)
+		c, archive, err := s.openCheck(id, name)
 		if err != nil {
 			return nil, err
 		}
@@ -75,21 +75,30 @@ func (s *Store) Checks(ctx context.Context, id run.ID) ([]Check, error) {
 	return all, nil
 }
 
-func (s *Store) openCheck(ctx context.Context, id run.ID, name string) (c Check, a *archive, err error) {
-	if a, err = s.openArchive(ctx, id, name, &c); err != nil {
-		return c, nil, fmt.Errorf("open the output of check %s: %w", name, err)
+func (s *Store) openCheck(id run.ID, name string) (c Check, archive *zip.ReadCloser, err error) {
+	archive, err = zip.OpenReader(filepath.Join(s.Dir(id), name))
+	if err != nil {
+		return c, nil, fmt.Errorf("open the output of a check: %w", err)
 	}
-	return c, a, nil
+	r, err := archive.Open(metaPart)
+	if err == nil {
+		err = json.NewDecoder(r).Decode(&c)
+		_ = r.Close()
+	}
+	if err != nil {
+		return c, nil, errors.Join(fmt.Errorf("open the output of check %s: %w", name, err), archive.Close())
+	}
+	return c, archive, nil
 }
 
 // WriteCheck writes what a check printed for a person to read, under a title. It is
 // the word of the code that was checked, as it was printed.
-func (s *Store) WriteCheck(ctx context.Context, w io.Writer, c Check) (err error) {
+func (s *Store) WriteCheck(w io.Writer, c Check) (err error) {
 	path, err := s.path(c.Run, c.Iteration, c.Name, checkExtension)
 	if err != nil {
 		return err
 	}
-	_, archive, err := s.openCheck(ctx, c.Run, filepath.Base(path))
+	_, archive, err := s.openCheck(c.Run, filepath.Base(path))
 	if err != nil {
 		return err
 	}
@@ -151,16 +160,17 @@ func (s *Store) KeepRefused(id run.ID, taskID, about, patch string) error {
 	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(taskID) {
 		return fmt.Errorf("transcript: %q of run %q is no name of a task", taskID, id)
 	}
-	f, err := s.create(id)
+	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
+		return fmt.Errorf("keep refused work: %w", err)
+	}
+	f, err := os.CreateTemp(s.Dir(id), newPrefix)
 	if err != nil {
 		return fmt.Errorf("keep refused work: %w", err)
 	}
 	_, err = f.WriteString(s.mask.Mask(about) + "\n" + s.mask.Mask(patch))
 	err = errors.Join(err, f.Close())
 	if err == nil {
-		s.mu.Lock()
 		err = os.Rename(f.Name(), s.refused(id, taskID))
-		s.mu.Unlock()
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("keep refused work: %w", err), os.Remove(f.Name()))
@@ -177,30 +187,13 @@ func (s *Store) ForgetRefused(id run.ID, taskID string) error {
 	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(taskID) {
 		return nil
 	}
-	if s.to.Files != nil {
-		return s.forgetElsewhere(id, taskID)
-	}
 	if err := os.Remove(s.refused(id, taskID)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("forget refused work: %w", err)
 	}
 	return nil
 }
 
-// forgetElsewhere leaves an empty file in its place, which has Carry remove it there.
-func (s *Store) forgetElsewhere(id run.ID, taskID string) error {
-	f, err := s.create(id)
-	if err != nil {
-		return fmt.Errorf("forget refused work: %w", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := errors.Join(f.Close(), os.Rename(f.Name(), s.refused(id, taskID))); err != nil {
-		return fmt.Errorf("forget refused work: %w", err)
-	}
-	return nil
-}
-
-// Refused lists the refused work of a run that is kept on this disk, by task.
+// Refused lists the refused work of a run that is kept, by task.
 func (s *Store) Refused(id run.ID) ([]Refused, error) {
 	if !nameRE().MatchString(string(id)) {
 		return nil, nil

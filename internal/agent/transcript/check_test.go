@@ -27,16 +27,16 @@ func TestKeepCheck(t *testing.T) {
 			t.Fatalf("%d: %v", i, err)
 		}
 	}
-	got, err := store.Checks(t.Context(), "run-1")
+	got, err := store.Checks("run-1")
 	if err != nil || len(got) != 2 || got[0].Gate != "go vet" || got[1].Gate != "go test" {
 		t.Fatalf("checks %+v, %v", got, err)
 	}
-	if names, err := store.Starts(t.Context(), "run-1"); err != nil || len(names) != 0 {
+	if names, err := store.Starts("run-1"); err != nil || len(names) != 0 {
 		t.Errorf("calls %v, %v", names, err)
 	}
 	var b strings.Builder
 	for _, c := range got {
-		if err := store.WriteCheck(t.Context(), &b, c); err != nil {
+		if err := store.WriteCheck(&b, c); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestKeepCheck(t *testing.T) {
 	if strings.Contains(b.String(), "correct-horse") {
 		t.Error("a secret is kept")
 	}
-	if _, err := store.Checks(t.Context(), "no-run"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Checks("no-run"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a run of which nothing is kept: %v", err)
 	}
 	if err := store.KeepCheck(transcript.Check{Run: "../x", Name: "a"}, strings.NewReader("")); err == nil {

@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,27 +24,18 @@ type Limits struct {
 
 // kept is what is kept of a run.
 type kept struct {
-	id  run.ID
-	dir string
-	// names are those of its blobs, where it is elsewhere.
-	names []string
-	last  time.Time
-	size  int64
+	dir  string
+	last time.Time
+	size int64
 }
 
-// Prune removes the transcripts of runs that are older than the limits allow, of runs that
-// nobody knows, and of the oldest until the rest fits. Those of a run in keep stay: it is
-// still under way.
-func (s *Store) Prune(ctx context.Context, l Limits, now time.Time, keep func(run.ID) bool) error {
-	excess, err := s.excess(ctx, l, now, keep)
+// Prune removes the transcripts of runs that are older than the limits allow,
+// and of the oldest until the rest fits. Those of a run in keep stay: it is still
+// under way.
+func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
+	excess, err := s.excess(l, now, keep)
 	for _, k := range excess {
-		if len(k.names) > 0 {
-			err = errors.Join(err, s.to.Files.Delete(ctx, k.names...))
-		}
 		err = errors.Join(err, os.RemoveAll(k.dir))
-	}
-	if s.to.Files != nil {
-		err = errors.Join(err, s.tidy(now, keep))
 	}
 	if err != nil {
 		return fmt.Errorf("prune transcripts: %w", err)
@@ -54,28 +44,30 @@ func (s *Store) Prune(ctx context.Context, l Limits, now time.Time, keep func(ru
 }
 
 // Prunable says of how many runs Prune would remove how many bytes.
-func (s *Store) Prunable(
-	ctx context.Context, l Limits, now time.Time, keep func(run.ID) bool,
-) (runs int, bytes int64, err error) {
-	excess, err := s.excess(ctx, l, now, keep)
+func (s *Store) Prunable(l Limits, now time.Time, keep func(run.ID) bool) (runs int, bytes int64, err error) {
+	excess, err := s.excess(l, now, keep)
 	for _, k := range excess {
 		bytes += k.size
 	}
 	return len(excess), bytes, err
 }
 
-func (s *Store) excess(ctx context.Context, l Limits, now time.Time, keep func(run.ID) bool) ([]kept, error) {
-	found, gone, err := s.found(ctx)
+func (s *Store) excess(l Limits, now time.Time, keep func(run.ID) bool) ([]kept, error) {
+	ids, err := s.Runs()
+	if err != nil {
+		return nil, err
+	}
 	var all, out []kept
 	var total int64
-	for _, k := range found {
-		switch {
-		case keep != nil && keep(k.id):
-			total += k.size
-		case gone[k.id]:
-			out = append(out, k)
-		default:
-			total += k.size
+	var errs []error
+	for _, id := range ids {
+		k := kept{dir: s.Dir(id)}
+		if k.last, k.size, err = weigh(k.dir); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		total += k.size
+		if keep == nil || !keep(id) {
 			all = append(all, k)
 		}
 	}
@@ -88,34 +80,7 @@ func (s *Store) excess(ctx context.Context, l Limits, now time.Time, keep func(r
 		total -= k.size
 		out = append(out, k)
 	}
-	return out, err
-}
-
-// found weighs what is kept of each run, and says which of these nobody knows. What is on the
-// disk and will be carried does not count yet.
-func (s *Store) found(ctx context.Context) (all []kept, gone map[run.ID]bool, err error) {
-	if s.to.Files == nil {
-		ids, err := s.here()
-		var errs []error
-		for _, id := range ids {
-			k := kept{id: id, dir: s.Dir(id)}
-			if k.last, k.size, err = weigh(k.dir); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			all = append(all, k)
-		}
-		return all, nil, errors.Join(append(errs, err)...)
-	}
-	if all, err = s.carried(ctx); err != nil || s.to.Gone == nil {
-		return all, nil, err
-	}
-	ids := make([]run.ID, len(all))
-	for i, k := range all {
-		ids[i] = k.id
-	}
-	gone, err = s.to.Gone(ctx, ids)
-	return all, gone, err
+	return out, errors.Join(errs...)
 }
 
 // weigh gives the time of the last change below a run's directory, and the size

@@ -1,7 +1,6 @@
 package transcript
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -152,12 +151,12 @@ func (p *printer) line(format string, args ...any) {
 
 // Tail is the end of what the run's last agent did, for a person to read: at most
 // that many lines. It is "" where nothing is kept.
-func (s *Store) Tail(ctx context.Context, id run.ID, parsers Parsers, lines int) (string, error) {
-	names, err := s.Starts(ctx, id)
+func (s *Store) Tail(id run.ID, parsers Parsers, lines int) (string, error) {
+	names, err := s.Starts(id)
 	if err != nil || len(names) == 0 {
 		return "", err
 	}
-	t, err := s.Load(ctx, id, names[len(names)-1])
+	t, err := s.Load(id, names[len(names)-1])
 	if err != nil {
 		return "", err
 	}

@@ -4,8 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"cmp"
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/org/ralph-action/internal/redact"
@@ -43,9 +40,8 @@ const (
 	StderrPart  = "stderr"
 	extension   = ".zip"
 	verdictFile = "verdicts.jsonl"
-	// Lists that were carried have a name between these.
-	verdictPrefix = "verdicts-"
-	verdictSuffix = ".jsonl"
+	// newPrefix begins the name of a file that is being written.
+	newPrefix = "new-"
 )
 
 // Start is what is known of one start of an agent beside its words.
@@ -88,10 +84,6 @@ type Verdict struct {
 type Store struct {
 	dir  string
 	mask *redact.Masker
-	// to is where they are carried to, nothing where they stay here.
-	to Elsewhere
-	// carrying: one at a time does. mu is held while files change their names.
-	carrying, mu sync.Mutex
 }
 
 // Open gives the store below dir, which need not be there. A nil Masker masks
@@ -140,7 +132,10 @@ func (s *Store) keep(id run.ID, path string, write func(*zip.Writer) error) erro
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	f, err := s.create(id)
+	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
+		return fmt.Errorf("keep transcript: %w", err)
+	}
+	f, err := os.CreateTemp(s.Dir(id), newPrefix)
 	if err != nil {
 		return fmt.Errorf("keep transcript: %w", err)
 	}
@@ -156,16 +151,6 @@ func (s *Store) keep(id run.ID, path string, write func(*zip.Writer) error) erro
 		return errors.Join(fmt.Errorf("keep transcript %s: %w", filepath.Base(path), err), os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// create makes a file of a run that is no whole one yet.
-func (s *Store) create(id run.ID) (*os.File, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
-		return nil, err
-	}
-	return os.CreateTemp(s.Dir(id), newPrefix)
 }
 
 type part struct {
@@ -223,8 +208,6 @@ func (s *Store) Note(ev run.Event) error {
 	if err != nil {
 		return fmt.Errorf("keep a verdict: %w", err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := os.MkdirAll(s.Dir(ev.Run), 0o700); err != nil {
 		return fmt.Errorf("keep a verdict: %w", err)
 	}
@@ -242,45 +225,21 @@ func (s *Store) Note(ev run.Event) error {
 	return nil
 }
 
-// endList gives the list of verdicts a name of its own, by which it is carried.
-func (s *Store) endList(id run.ID) (string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := verdictPrefix + rand.Text() + verdictSuffix
-	return name, os.Rename(filepath.Join(s.Dir(id), verdictFile), filepath.Join(s.Dir(id), name))
-}
-
 // Verdicts are what the host made of a run's iterations, in order. Told twice,
 // since a step may be repeated, they are listed once.
-func (s *Store) Verdicts(ctx context.Context, id run.ID) ([]Verdict, error) {
+func (s *Store) Verdicts(id run.ID) ([]Verdict, error) {
 	if !nameRE().MatchString(string(id)) {
 		return nil, fs.ErrNotExist
 	}
-	names, err := s.names(ctx, id)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := os.Open(filepath.Join(s.Dir(id), verdictFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read verdicts: %w", err)
 	}
-	var list []Verdict
-	for _, name := range names {
-		if name != verdictFile && !(strings.HasPrefix(name, verdictPrefix) && strings.HasSuffix(name, verdictSuffix)) {
-			continue
-		}
-		if list, err = s.appendVerdicts(ctx, list, id, name); err != nil {
-			return nil, fmt.Errorf("read verdicts: %w", err)
-		}
-	}
-	if s.to.Files != nil { // there are several lists
-		slices.SortStableFunc(list, func(a, b Verdict) int { return a.Time.Compare(b.Time) })
-	}
-	return list, nil
-}
-
-func (s *Store) appendVerdicts(ctx context.Context, list []Verdict, id run.ID, name string) ([]Verdict, error) {
-	f, err := s.open(ctx, id, name)
-	if err != nil {
-		return nil, err
-	}
 	defer func() { _ = f.Close() }()
+	var list []Verdict
 	lines := bufio.NewScanner(io.LimitReader(f, 2*maxVerdicts))
 	lines.Buffer(nil, maxVerdicts)
 	for lines.Scan() {
@@ -295,13 +254,16 @@ func (s *Store) appendVerdicts(ctx context.Context, list []Verdict, id run.ID, n
 			list = append(list, v)
 		}
 	}
-	return list, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read verdicts: %w", err)
+	}
+	return list, nil
 }
 
 // Transcript is an archive that is open.
 type Transcript struct {
 	Start
-	archive *archive
+	archive *zip.ReadCloser
 }
 
 // Close closes the archive.
@@ -318,19 +280,20 @@ func (t *Transcript) Part(name string) (io.ReadCloser, error) {
 
 // Starts lists the archives of a run by name, in the order of their iterations
 // and, within one, of their starts. fs.ErrNotExist where nothing of it is kept.
-func (s *Store) Starts(ctx context.Context, id run.ID) ([]string, error) {
-	return s.archives(ctx, id, extension)
-}
+func (s *Store) Starts(id run.ID) ([]string, error) { return s.archives(id, extension) }
 
-func (s *Store) archives(ctx context.Context, id run.ID, extension string) ([]string, error) {
-	all, err := s.names(ctx, id)
+func (s *Store) archives(id run.ID, extension string) ([]string, error) {
+	if !nameRE().MatchString(string(id)) {
+		return nil, fs.ErrNotExist
+	}
+	entries, err := os.ReadDir(s.Dir(id))
 	if err != nil {
 		return nil, fmt.Errorf("list transcripts: %w", err)
 	}
 	var names []string
-	for _, name := range all {
-		if strings.HasSuffix(name, extension) && len(name) > 4 {
-			names = append(names, name)
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), extension) {
+			names = append(names, e.Name())
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
@@ -339,62 +302,81 @@ func (s *Store) archives(ctx context.Context, id run.ID, extension string) ([]st
 	return names, nil
 }
 
-// archive is one that is open.
-type archive struct {
-	*zip.Reader
-	io.Closer
-}
-
-// openArchive opens one and reads what it says of itself.
-func (s *Store) openArchive(ctx context.Context, id run.ID, name string, about any) (_ *archive, err error) {
-	f, err := s.open(ctx, id, name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close())
-		}
-	}()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	a := &archive{Closer: f}
-	if a.Reader, err = zip.NewReader(f, info.Size()); err != nil {
-		return nil, err
-	}
-	r, err := a.Open(metaPart)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = r.Close() }() // nothing was written
-	return a, json.NewDecoder(r).Decode(about)
-}
-
 // Load opens an archive that Starts has listed.
-func (s *Store) Load(ctx context.Context, id run.ID, name string) (*Transcript, error) {
-	t := &Transcript{}
-	var err error
-	if t.archive, err = s.openArchive(ctx, id, name, &t.Start); err != nil {
-		return nil, fmt.Errorf("open transcript %s: %w", name, err)
+func (s *Store) Load(id run.ID, name string) (*Transcript, error) {
+	if !nameRE().MatchString(string(id)) || !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return nil, fs.ErrNotExist
+	}
+	archive, err := zip.OpenReader(filepath.Join(s.Dir(id), name))
+	if err != nil {
+		return nil, fmt.Errorf("open transcript: %w", err)
+	}
+	t := &Transcript{archive: archive}
+	r, err := t.Part(metaPart)
+	if err == nil {
+		err = json.NewDecoder(r).Decode(&t.Start)
+		_ = r.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open transcript %s: %w", name, err), archive.Close())
 	}
 	return t, nil
 }
 
 // Runs lists the runs of which something is kept, the latest last.
-func (s *Store) Runs(ctx context.Context) ([]run.ID, error) {
-	ids, err := s.here()
-	if err != nil || s.to.Files == nil {
-		return ids, err
+func (s *Store) Runs() ([]run.ID, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
-	all, err := s.carried(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list transcripts: %w", err)
 	}
-	for _, k := range all {
-		ids = append(ids, k.id)
+	var ids []run.ID
+	for _, e := range entries {
+		if e.IsDir() && nameRE().MatchString(e.Name()) {
+			ids = append(ids, run.ID(e.Name())) // they begin with their time
+		}
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	return ids, nil
+}
+
+// Save copies all that is kept of a run into a new directory. fs.ErrNotExist where nothing is.
+func (s *Store) Save(id run.ID, dir string) error {
+	if !nameRE().MatchString(string(id)) {
+		return fs.ErrNotExist
+	}
+	entries, err := os.ReadDir(s.Dir(id))
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(dir), 0o700)
+	}
+	if err == nil {
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("save transcripts: %w", err)
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || strings.HasPrefix(e.Name(), newPrefix) {
+			continue
+		}
+		if err := copyFile(filepath.Join(s.Dir(id), e.Name()), filepath.Join(dir, e.Name())); err != nil {
+			return fmt.Errorf("save transcripts: %w", err)
+		}
+	}
+	return nil
+}
+
+func copyFile(from, to string) (err error) {
+	in, err := os.Open(from) // #nosec G304 -- a file of our own
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) // #nosec G304 -- the person names it
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }

@@ -44,11 +44,11 @@ func keep(t *testing.T, s *transcript.Store, st transcript.Start, stdout string)
 // load opens the only archive of a run.
 func load(t *testing.T, s *transcript.Store, id run.ID) *transcript.Transcript {
 	t.Helper()
-	names, err := s.Starts(t.Context(), id)
+	names, err := s.Starts(id)
 	if err != nil || len(names) != 1 {
 		t.Fatalf("%v, %v", names, err)
 	}
-	tr, err := s.Load(t.Context(), id, names[0])
+	tr, err := s.Load(id, names[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,10 +235,10 @@ func TestNamesAreChecked(t *testing.T) {
 		if err := s.Keep(start("r1", 1, name), nil, nil, nil); err == nil {
 			t.Errorf("start %q is kept", name)
 		}
-		if _, err := s.Starts(t.Context(), run.ID(name)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := s.Starts(run.ID(name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("starts of %q: %v", name, err)
 		}
-		if _, err := s.Load(t.Context(), "r1", name); err == nil {
+		if _, err := s.Load("r1", name); err == nil {
 			t.Errorf("%q is loaded", name)
 		}
 	}
@@ -277,7 +277,7 @@ func TestVerdicts(t *testing.T) {
 	if err := s.Note(run.Event{Kind: run.EventTaskDone, Run: "../x"}); err != nil {
 		t.Error(err)
 	}
-	got, err := s.Verdicts(t.Context(), "r1")
+	got, err := s.Verdicts("r1")
 	want := []transcript.Verdict{
 		{Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventAttemptFailed, Text: "no ***"},
 		{Time: at, Iteration: 1, TaskID: "T1", Kind: run.EventTaskDone},
@@ -324,17 +324,50 @@ func TestPrune(t *testing.T) {
 					}
 				}
 			}
-			if err := s.Prune(t.Context(), tt.limits, now, func(id run.ID) bool { return id == tt.keep }); err != nil {
+			if err := s.Prune(tt.limits, now, func(id run.ID) bool { return id == tt.keep }); err != nil {
 				t.Fatal(err)
 			}
-			got, err := s.Runs(t.Context())
+			got, err := s.Runs()
 			if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 				t.Errorf("%v %s", err, diff)
 			}
 		})
 	}
-	if err := open(t).Prune(t.Context(), transcript.Limits{Keep: 1}, now, nil); err != nil {
+	if err := open(t).Prune(transcript.Limits{Keep: 1}, now, nil); err != nil {
 		t.Errorf("with nothing kept: %v", err)
+	}
+}
+
+// TestSave: all that is kept of a run is copied, into a directory that is new.
+func TestSave(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	keep(t, s, start("r1", 1, "r1-1"), "said")
+	if err := s.KeepRefused("r1", "T1", "about", "the patch"); err != nil {
+		t.Fatal(err)
+	}
+	// What a process was killed at is no transcript.
+	if err := os.WriteFile(filepath.Join(s.Dir("r1"), "new-1"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new", "saved")
+	if err := s.Save("r1", dir); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "refused-T1.patch")); err != nil || string(b) != "about\nthe patch" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := s.Save("r1", dir); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("into a directory that is there: %v", err)
+	}
+	for _, id := range []run.ID{"r9", "../r1"} {
+		if err := s.Save(id, dir+"2"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("of no run: %v", err)
+		}
 	}
 }
 
@@ -377,11 +410,11 @@ I look at it.
 	if diff := cmp.Diff(want, b.String()); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
-	tail, err := s.Tail(t.Context(), "r1", parsers, 1)
+	tail, err := s.Tail("r1", parsers, 1)
 	if want := "iteration 2 · T1 Do it · implementer · claude m · docker\n  > Read a.go\n= completed, 5s, 2 turns, $0.50"; err != nil || tail != want {
 		t.Errorf("%q, %v", tail, err)
 	}
-	if _, err := s.Tail(t.Context(), "r9", parsers, 1); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Tail("r9", parsers, 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no run: %v", err)
 	}
 }
