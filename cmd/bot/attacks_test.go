@@ -647,16 +647,25 @@ func TestC5OldApprovals(t *testing.T) {
 // discussion is) while the run works. What is done stays.
 func TestC6IssueTakenAway(t *testing.T) {
 	t.Parallel()
-	for _, action := range []string{"transferred", "locked", "deleted"} {
+	for action, do := range map[string]func(sim *ghsim.Sim, issue int) error{
+		"transferred": func(sim *ghsim.Sim, issue int) error {
+			return sim.TransferIssue(person, repoOf, issue, person, "elsewhere")
+		},
+		"locked":  func(sim *ghsim.Sim, issue int) error { return sim.LockIssue(person, repoOf, issue, person, true) },
+		"deleted": func(sim *ghsim.Sim, issue int) error { return sim.DeleteIssue(person, repoOf, issue, person) },
+	} {
 		t.Run(action, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: hangsOnTwo})
+			if _, err := st.sim.CreateRepo(person, "elsewhere", ghsim.RepoOptions{}); err != nil {
+				t.Fatal(err)
+			}
 			s := st.serve()
 			issue := st.label("Say hello", threeTasks)
 			st.agentAt(s, "T2")
-			p := st.event("issues")
-			p["action"] = action
-			st.post(s, "issues", "c6-"+action, p)
+			if err := do(st.sim, issue.Number); err != nil {
+				t.Fatal(err)
+			}
 			state := st.ended(s.store, issue)
 			if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, action) || len(state.Commits) == 0 {
 				t.Errorf("ended %s (%s) with %d commits", state.End, state.EndDetail, len(state.Commits))
@@ -679,11 +688,16 @@ func TestI7PullRequestClosed(t *testing.T) {
 			s := st.serve()
 			issue := st.label("Say hello", threeTasks)
 			st.agentAt(s, "T2")
-			if how == "closed" {
-				if err := st.sim.CloseIssue(person, repoOf, st.onlyPR().Number, person); err != nil {
+			if how == "merged" { // GitHub merges no draft, but what people make of it may be none
+				if err := st.sim.SetHook(st.app.ID, "", ""); err != nil {
 					t.Fatal(err)
 				}
-			} else { // GitHub merges no draft, but what people make of it may be none
+			}
+			if err := st.sim.CloseIssue(person, repoOf, st.onlyPR().Number, person); err != nil {
+				t.Fatal(err)
+			}
+			if how == "merged" {
+				st.hook(s.addr)
 				p := st.event("pull_request")
 				pull, ok := p["pull_request"].(map[string]any)
 				if !ok {

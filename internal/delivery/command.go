@@ -452,6 +452,8 @@ func (r *Receiver) beginBy(ctx context.Context, o order, w RunRequest,
 		return reply{state: store.InputRefused, reaction: ghapp.ReactionNo}, nil
 	case OutcomeRunning:
 		return no("A run is already in progress. `/ralph status` shows its status."), nil
+	case outcomeLocked:
+		return no("This is locked. Unlock it first."), nil
 	default:
 		return no("The issue is closed or deleted."), nil
 	}

@@ -15,7 +15,7 @@
 //   - A webhook that is worked twice has the effects of one: whoever may ask is asked
 //     again, comments have an occasion, inputs a source.
 //   - Deliveries come in any order. What counts is what GitHub says now, not the order of
-//     events: a label that is gone starts nothing.
+//     events: a label that is gone starts nothing, and one that is on again is not stopped.
 //   - What a run works on is the issue's text in the delivery that started it; of the
 //     issue itself only its state and labels are read.
 //   - Of an issue's runs one is active at most. A run that is being stopped is

@@ -82,7 +82,9 @@ const (
 	outcomeEmpty     = "nothing to work on"
 	outcomeGone      = "label is gone"
 	outcomeClosed    = "the issue is closed"
+	outcomeLocked    = "the issue is locked"
 	outcomeStopping  = "stopping a run"
+	outcomeOutdated  = "not so any more"
 	outcomeNoRun     = "no run to stop"
 )
 

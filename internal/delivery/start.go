@@ -40,6 +40,11 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 		return err
 	case outcome == outcomeTooOften:
 		return r.markRefused(ctx, d.GUID, outcome, in.Subject, actionLabel, outcome)
+	case outcome == outcomeLocked:
+		if err := r.Comments.Comment(ctx, r.repoOf(in.Subject), in.Issue, "locked:"+d.GUID,
+			publish.LockedText(r.Decoder.Label)); err != nil {
+			return err
+		}
 	}
 	return r.mark(ctx, d.GUID, outcome, nil)
 }
@@ -127,10 +132,14 @@ func (r *Receiver) Begin(ctx context.Context, repo *ghapp.Repo, w RunRequest,
 	}
 	hasLabel := r.hasLabel(issue)
 	switch {
+	case elsewhere(issue, w.Subject):
+		return outcomeGone, nil
 	case issue.State != "open" && !w.ByLabel:
 		return outcomeClosed, nil
 	case issue.State != "open", w.ByLabel && !hasLabel:
 		return outcomeGone, nil
+	case issue.Locked:
+		return outcomeLocked, nil
 	}
 	if err := r.compareIssue(ctx, repo, w, issue); err != nil {
 		return "", err
@@ -239,8 +248,7 @@ func (r *Receiver) hasLabel(issue ghapp.Issue) bool {
 	return slices.ContainsFunc(issue.Labels, func(name string) bool { return strings.EqualFold(name, r.Decoder.Label) })
 }
 
-// StillAsked says whether the issue is open with the label on. Deliveries come
-// in any order: what took the label off may have been worked already.
+// StillAsked says whether the issue is open, with the label on and not locked.
 func (r *Receiver) StillAsked(ctx context.Context, repo *ghapp.Repo, number int) (bool, error) {
 	issue, err := repo.Issue(ctx, number)
 	if errors.Is(err, ghapp.ErrNotFound) {
@@ -249,7 +257,7 @@ func (r *Receiver) StillAsked(ctx context.Context, repo *ghapp.Repo, number int)
 	if err != nil {
 		return false, err
 	}
-	return issue.State == "open" && r.hasLabel(issue), nil
+	return issue.State == "open" && r.hasLabel(issue) && !issue.Locked, nil
 }
 
 // refuse says on the issue why nothing happens, once per person and issue.
@@ -292,8 +300,9 @@ func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int,
 	return r.Comments.Comment(ctx, repo, issue, "edited:"+worked.SHA256, publish.EditedText(issue, r.Decoder.Label))
 }
 
-// stopRun asks a run to stop. Whoever may take the label off, close the issue or
-// close the pull request may stop the run: stopping costs nobody anything.
+// stopRun asks a run to stop, if what the event tells of is so now: GitHub keeps no order, and this
+// run may be newer than the event. Whoever may take the label off, close the issue or close the pull
+// request may stop the run: stopping costs nobody anything.
 func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopIntent) error {
 	merged := func(tx *store.Tx) error {
 		if !in.Landed {
@@ -319,6 +328,11 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 	if err != nil {
 		return err
 	}
+	if holds, err := r.holds(ctx, in); err != nil {
+		return err
+	} else if !holds {
+		return r.mark(ctx, guid, outcomeOutdated, also)
+	}
 	reason := map[handlers.StopReason]string{
 		handlers.StopUnlabeled:   "the label was removed by ",
 		handlers.StopClosed:      "the issue was closed by ",
@@ -332,6 +346,45 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason),
 			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
 	})
+}
+
+// holds says whether what a stop tells of is so now. An answer that is older than the event does not
+// count against it.
+func (r *Receiver) holds(ctx context.Context, in handlers.StopIntent) (bool, error) {
+	ctx, repo := ghapp.WithPurpose(ctx, "stop"), r.repoOf(in.Subject)
+	if in.Pull > 0 {
+		pr, err := repo.PR(ctx, in.Pull)
+		if errors.Is(err, ghapp.ErrNotFound) {
+			return true, nil
+		}
+		return err == nil && (pr.State != "open" || pr.UpdatedAt.Before(in.At)), err
+	}
+	issue, err := repo.Issue(ctx, in.Issue)
+	switch {
+	case errors.Is(err, ghapp.ErrNotFound):
+		return true, nil
+	case err != nil:
+		return false, err
+	case elsewhere(issue, in.Subject), issue.UpdatedAt.Before(in.At):
+		return true, nil
+	}
+	switch in.Reason { //nolint:exhaustive // the others are of pull requests, or there would be no issue
+	case handlers.StopUnlabeled:
+		return !r.hasLabel(issue), nil
+	case handlers.StopClosed:
+		return issue.State != "open", nil
+	case handlers.StopLocked:
+		return issue.Locked, nil
+	default:
+		return false, nil
+	}
+}
+
+// elsewhere says whether an issue that was read is another than the one that was meant: the address
+// of one that was transferred leads to the new one.
+func elsewhere(issue ghapp.Issue, in handlers.Subject) bool {
+	page := fmt.Sprintf("/%s/%s/issues/%d", in.Owner, in.Repo, in.Issue)
+	return issue.NodeID != in.IssueNode && !strings.HasSuffix(strings.ToLower(issue.URL), strings.ToLower(page))
 }
 
 // waitingFor are the runs that wait for an issue, or a pull request, which is closed or

@@ -24,8 +24,7 @@ func person(u *github.User) Person {
 type LabelledIssue struct {
 	Issue
 
-	Author    Person
-	UpdatedAt time.Time
+	Author Person
 }
 
 // Labelled lists the open issues that have a label, those that were made first
@@ -43,7 +42,7 @@ func (r *Repo) Labelled(ctx context.Context, label string) ([]LabelledIssue, err
 		}
 		for _, i := range page {
 			if !i.IsPullRequest() {
-				out = append(out, LabelledIssue{Issue: issue(i), Author: person(i.GetUser()), UpdatedAt: i.GetUpdatedAt().UTC()})
+				out = append(out, LabelledIssue{Issue: issue(i), Author: person(i.GetUser())})
 			}
 		}
 		if resp.NextPage == 0 {

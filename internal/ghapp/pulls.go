@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v60/github"
 )
@@ -21,6 +22,8 @@ type PR struct {
 	HeadOID       string
 	BaseRef       string
 	Author        User
+	// UpdatedAt is when it was last changed, by GitHub's clock.
+	UpdatedAt time.Time
 }
 
 // PRInput is a pull request to open within the repository.
@@ -114,25 +117,26 @@ func (r *Repo) pullRequest(p *github.PullRequest) PR {
 		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
 		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
 		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(),
-		Author: user(p.GetUser()),
+		Author: user(p.GetUser()), UpdatedAt: p.GetUpdatedAt().UTC(),
 	}
 }
 
 // pullFields are what pullNode reads of a pull request.
-const pullFields = `id number title body url state isDraft headRefName headRefOid baseRefName author { __typename login ... on User { databaseId } ... on Bot { databaseId } }`
+const pullFields = `id number title body url state isDraft updatedAt headRefName headRefOid baseRefName author { __typename login ... on User { databaseId } ... on Bot { databaseId } }`
 
 // pullNode is a pull request as GraphQL gives it.
 type pullNode struct {
-	ID          string `json:"id"`
-	Number      int    `json:"number"`
-	Title       string `json:"title"`
-	Body        string `json:"body"`
-	URL         string `json:"url"`
-	State       string `json:"state"` // OPEN, CLOSED, MERGED
-	IsDraft     bool   `json:"isDraft"`
-	HeadRefName string `json:"headRefName"`
-	HeadRefOid  string `json:"headRefOid"`
-	BaseRefName string `json:"baseRefName"`
+	ID          string    `json:"id"`
+	Number      int       `json:"number"`
+	Title       string    `json:"title"`
+	Body        string    `json:"body"`
+	URL         string    `json:"url"`
+	State       string    `json:"state"` // OPEN, CLOSED, MERGED
+	IsDraft     bool      `json:"isDraft"`
+	UpdatedAt   time.Time `json:"updatedAt"`
+	HeadRefName string    `json:"headRefName"`
+	HeadRefOid  string    `json:"headRefOid"`
+	BaseRefName string    `json:"baseRefName"`
 	Author      *struct {
 		Typename   string `json:"__typename"`
 		Login      string `json:"login"`
@@ -145,7 +149,7 @@ func (n pullNode) pullRequest() PR {
 	out := PR{
 		Number: n.Number, NodeID: n.ID, Title: n.Title, Body: n.Body, URL: n.URL,
 		State: "closed", Draft: n.IsDraft, Merged: n.State == "MERGED", HeadRef: n.HeadRefName, HeadOID: n.HeadRefOid,
-		BaseRef: n.BaseRefName,
+		BaseRef: n.BaseRefName, UpdatedAt: n.UpdatedAt.UTC(),
 	}
 	if n.State == "OPEN" {
 		out.State = "open"

@@ -175,6 +175,8 @@ type Issue struct {
 	AuthorID int64
 	Locked   bool
 	IsPR     bool
+	// UpdatedAt is when it was last changed, by GitHub's clock.
+	UpdatedAt time.Time
 }
 
 // Issue reads issue n.
@@ -190,6 +192,7 @@ func issue(i *github.Issue) Issue {
 	out := Issue{
 		Number: i.GetNumber(), NodeID: i.GetNodeID(), Title: i.GetTitle(), Body: i.GetBody(), State: i.GetState(),
 		URL: i.GetHTMLURL(), AuthorID: i.GetUser().GetID(), Locked: i.GetLocked(), IsPR: i.IsPullRequest(),
+		UpdatedAt: i.GetUpdatedAt().UTC(),
 	}
 	for _, l := range i.Labels {
 		out.Labels = append(out.Labels, l.GetName())

@@ -416,9 +416,10 @@ func TestPullRequest(t *testing.T) {
 		Number: pr.Number, NodeID: pr.NodeID, Title: "Add a flag", Body: "body",
 		URL:   fmt.Sprintf("%s/acme/widgets/pull/%d", w.URL(), pr.Number),
 		State: "open", Draft: true, HeadRef: "ralph/7", HeadOID: commit.OID, BaseRef: "main",
-		Author: ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"},
+		Author:    ghapp.User{Login: w.appInfo.BotLogin, ID: w.appInfo.BotID, Type: "Bot"},
+		UpdatedAt: pr.UpdatedAt,
 	}
-	if diff := cmp.Diff(want, pr); diff != "" || pr.NodeID == "" {
+	if diff := cmp.Diff(want, pr); diff != "" || pr.NodeID == "" || pr.UpdatedAt.IsZero() {
 		t.Error(diff)
 	}
 	if again := get[ghapp.PR](t)(w.repo.CreatePR(ctx, in)); again.Number != pr.Number {
@@ -433,8 +434,9 @@ func TestPullRequest(t *testing.T) {
 	body := "new body"
 	check(t, w.repo.UpdatePR(ctx, pr.Number, nil, &body))
 	check(t, w.repo.MarkReady(ctx, pr.NodeID))
-	want.Body, want.Draft = body, false
-	if diff := cmp.Diff(want, get[ghapp.PR](t)(w.repo.PR(ctx, pr.Number))); diff != "" {
+	now := get[ghapp.PR](t)(w.repo.PR(ctx, pr.Number))
+	want.Body, want.Draft, want.UpdatedAt = body, false, now.UpdatedAt
+	if diff := cmp.Diff(want, now); diff != "" || now.UpdatedAt.Before(pr.UpdatedAt) {
 		t.Error(diff)
 	}
 	long := strings.Repeat("x", 65_537)

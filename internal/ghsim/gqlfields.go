@@ -382,7 +382,7 @@ func issueFields[T any](pick func(T) gqlIssue) map[string]resolver {
 		"url":        field(func(x *execution, p gqlIssue) any { return x.sim.issuePage(p.r, p.i) }),
 		"author":     field(func(x *execution, p gqlIssue) any { return x.actor(p.i.user) }),
 		"closed":     field(func(_ *execution, p gqlIssue) any { return p.i.closed }),
-		"locked":     field(func(*execution, gqlIssue) any { return false }),
+		"locked":     field(func(_ *execution, i gqlIssue) any { return i.i.locked }),
 		"createdAt":  field(func(_ *execution, p gqlIssue) any { return stamp(p.i.created) }),
 		"updatedAt":  field(func(_ *execution, p gqlIssue) any { return stamp(p.i.updated) }),
 		"closedAt":   field(func(_ *execution, p gqlIssue) any { return stamp(p.i.closedAt) }),

@@ -159,12 +159,15 @@ type event struct {
 // issue is an issue or, where pull is set, a pull request: GitHub numbers,
 // labels and comments them alike.
 type issue struct {
-	id                       int64
-	number                   int
-	title, body              string
-	user                     *user
-	via                      *app
-	closed                   bool
+	id             int64
+	number         int
+	title, body    string
+	user           *user
+	via            *app
+	closed, locked bool
+	// gone: it was deleted, or transferred to what moved is the address of.
+	gone                     bool
+	moved                    string
 	stateReason              string
 	closedAt                 time.Time
 	closedBy                 *user
@@ -279,7 +282,7 @@ type repo struct {
 func (r *repo) fullName() string { return r.owner.login + "/" + r.name }
 
 func (r *repo) issue(number int) *issue {
-	if number < 1 || number > len(r.issues) {
+	if number < 1 || number > len(r.issues) || r.issues[number-1].gone {
 		return nil
 	}
 	return r.issues[number-1]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -151,6 +152,58 @@ func (s *Sim) CloseIssue(owner, name string, number int, login string) error {
 // ReopenIssue opens a closed issue or pull request again.
 func (s *Sim) ReopenIssue(owner, name string, number int, login string) error {
 	return s.setStateAs(owner, name, number, login, false)
+}
+
+// LockIssue locks the conversation of an issue, or unlocks it, as somebody with the write role.
+func (s *Sim) LockIssue(owner, name string, number int, login string, locked bool) error {
+	return s.as(login, owner, name, number, RoleWrite, func(r *repo, i *issue, by author) error {
+		if i.locked == locked {
+			return nil
+		}
+		i.locked = locked
+		action := "unlocked"
+		if locked {
+			action = "locked"
+		}
+		s.emitIssue(r, i, action, by.user, obj{})
+		return nil
+	})
+}
+
+// DeleteIssue takes an issue away for good, as somebody with the admin role.
+func (s *Sim) DeleteIssue(owner, name string, number int, login string) error {
+	return s.as(login, owner, name, number, RoleAdmin, func(r *repo, i *issue, by author) error {
+		s.emitIssue(r, i, "deleted", by.user, obj{})
+		i.gone, i.closed = true, true
+		return nil
+	})
+}
+
+// TransferIssue makes an issue one of another repository of the same owner, with the same labels, as
+// somebody with the write role. Its old address leads to the new one.
+func (s *Sim) TransferIssue(owner, name string, number int, login, to string) error {
+	return s.as(login, owner, name, number, RoleWrite, func(r *repo, i *issue, by author) error {
+		other, err := s.repoByName(owner, to)
+		if err != nil {
+			return err
+		}
+		if err := may(other, by.user, RoleWrite); err != nil {
+			return err
+		}
+		var labels []string
+		for _, l := range i.labels {
+			labels = append(labels, l.name)
+		}
+		moved, err := s.newIssue(other, by, i.title, i.body, labels)
+		if err != nil {
+			return err
+		}
+		s.emitIssue(r, i, "transferred", by.user, obj{"changes": obj{
+			"new_issue": s.issueJSON(other, moved), "new_repository": s.repoJSON(other, nil),
+		}})
+		i.gone, i.closed, i.moved = true, true, s.api(other)+"/issues/"+strconv.Itoa(moved.number)
+		return nil
+	})
 }
 
 func (s *Sim) setStateAs(owner, name string, number int, login string, closed bool) error {

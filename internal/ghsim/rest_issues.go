@@ -20,6 +20,11 @@ func (c *call) issueOf() (*issue, error) {
 }
 
 func (s *Sim) getIssue(c *call) (int, any, error) {
+	if n := c.num("issue_number"); n > 0 && n <= len(c.repo.issues) && c.repo.issues[n-1].moved != "" {
+		to := c.repo.issues[n-1].moved
+		c.header.Set("Location", to)
+		return http.StatusMovedPermanently, obj{"message": "Moved Permanently", "url": to}, nil
+	}
 	i, err := c.issueOf()
 	if err != nil {
 		return 0, nil, err
@@ -42,7 +47,7 @@ func (s *Sim) listIssues(c *call) (int, any, error) {
 	}
 	var found []*issue
 	for _, i := range slices.Backward(c.repo.issues) { // newest first
-		wrong := state != "all" && i.state() != state || i.updated.Before(since)
+		wrong := state != "all" && i.state() != state || i.updated.Before(since) || i.gone
 		if creator := q.Get("creator"); creator != "" && !strings.EqualFold(creator, i.user.login) {
 			wrong = true
 		}

@@ -188,7 +188,7 @@ func (s *Sim) issueJSON(r *repo, i *issue) obj {
 		"labels_url": url + "/labels{/name}", "comments_url": url + "/comments", "events_url": url + "/events",
 		"timeline_url": url + "/timeline",
 		"number":       i.number, "title": i.title, "user": s.userJSON(i.user), "labels": s.labelsJSON(r, i.labels),
-		"state": i.state(), "locked": false,
+		"state": i.state(), "locked": i.locked,
 		"assignee": nil, "assignees": []any{}, "milestone": nil, "comments": len(i.comments),
 		"created_at": stamp(i.created), "updated_at": stamp(i.updated), "closed_at": stamp(i.closedAt),
 		"closed_by":          s.userJSON(i.closedBy),
@@ -255,7 +255,7 @@ func (s *Sim) pullJSON(r *repo, i *issue, whole bool) obj {
 	o := obj{
 		"url": url, "id": p.id, "node_id": nodeID("PR", i.id), "html_url": page, "diff_url": page + ".diff",
 		"patch_url": page + ".patch",
-		"issue_url": issueURL, "number": i.number, "state": i.state(), "locked": false, "title": i.title,
+		"issue_url": issueURL, "number": i.number, "state": i.state(), "locked": i.locked, "title": i.title,
 		"user": s.userJSON(i.user),
 		"body": orNull(i.body), "created_at": stamp(i.created), "updated_at": stamp(i.updated),
 		"closed_at": stamp(i.closedAt), "merged_at": stamp(p.mergedAt),

@@ -300,11 +300,11 @@ func (j *Job) pause(ctx context.Context, d time.Duration, done <-chan struct{}) 
 	return nil
 }
 
-// errNoLongerAsked is why a run stops whose label is gone or whose issue is
-// closed.
-var errNoLongerAsked = errors.New("the label was removed, or the issue was closed")
+// errNoLongerAsked is why a run stops whose label is gone, or whose issue is
+// closed or locked.
+var errNoLongerAsked = errors.New("the label was removed, or the issue was closed or locked")
 
-// keepAsking stops the run when its issue is closed or loses the label that was
+// keepAsking stops the run when its issue is closed or locked, or loses the label that was
 // on when it began. A look that fails is repeated.
 func (j *Job) keepAsking(ctx context.Context, id run.ID, stop context.CancelCauseFunc) {
 	row, err := j.store.Run(ctx, id)

@@ -214,6 +214,12 @@ func EmptyBodyText(label string) string {
 		"as the plan unchanged. Then remove the label " + island.Label(label) + " and add it again."
 }
 
+// LockedText says that a locked issue starts nothing.
+func LockedText(label string) string {
+	return "**Ralph did not start.** This issue is locked. To start, unlock it, remove the label " + island.Label(label) +
+		" and add it again."
+}
+
 // MissedLabelText asks for a label again whose webhook did not come.
 func MissedLabelText(label string) string {
 	return "**Ralph missed this label.** GitHub's webhook did not arrive in time, or too many labels were added at once. The issue may have changed since.\n\n" +

@@ -450,6 +450,10 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island
 		return err
 	}
 	_, err := pub.CommentEnded(ctx, v, pr, s.EndCause)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the issue is gone, so nobody is told there how the run ended")
+		return nil
+	}
 	return err
 }
 

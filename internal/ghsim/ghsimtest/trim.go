@@ -20,7 +20,8 @@ func webhooks() []string {
 	return []string{
 		"check-run-completed", "check-run-created", "check-suite-completed", "installation-created",
 		"issue-comment-created", "issue-comment-deleted", "issue-comment-edited",
-		"issues-closed", "issues-edited", "issues-labeled", "issues-opened", "issues-reopened", "issues-unlabeled",
+		"issues-closed", "issues-deleted", "issues-edited", "issues-labeled", "issues-locked", "issues-opened", "issues-reopened",
+		"issues-transferred", "issues-unlabeled", "issues-unlocked",
 		"pull-request-closed", "pull-request-converted-to-draft", "pull-request-edited", "pull-request-labeled",
 		"pull-request-opened",
 		"pull-request-ready-for-review", "pull-request-reopened", "pull-request-synchronize", "pull-request-unlabeled",
