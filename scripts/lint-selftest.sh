@@ -19,7 +19,7 @@ module=$(go list -m)
 us=$module/internal
 
 packages=(run strs admission machine progress progress/formats plan prompt claim gate supervise history review loop sim agent sandbox sandbox/docker sandbox/local sandbox/shim
-	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue store/pgtest handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup tui webui)
+	proc httpd gateway gateway/egress gateway/spend fstree gitrepo redact config ghapp ghsim store store/queue handlers publish publish/island publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job ghaction appsetup tui webui)
 packages+=(agent/transcript notify sandbox/kube sandbox/internal/syscalls)
 
 # The packages, empty: the borders are about paths and imports, and the selftest
@@ -112,7 +112,7 @@ imports internal/fstree fstree os/exec "$us/run"
 imports internal/redact redact os/exec "$us/webui"
 imports internal/config config os/exec "$us/webui"
 imports internal/tui tui os/exec "$us/loop"
-for p in ghapp ghsim store store/queue store/pgtest handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
+for p in ghapp ghsim store store/queue handlers publish publish/effects host inline authorization pullrequest delivery feedback redelivery reconcile job \
 	ghaction appsetup; do
 	imports "internal/$p" "${p##*/}" "$us/webui"
 done
@@ -122,7 +122,7 @@ imports internal/notify notify "$us/webui"
 imports internal/publish github-home github.com/google/go-github/v60/github github.com/palantir/go-githubapp/githubapp \
 	github.com/bradleyfalzon/ghinstallation/v2 github.com/shurcooL/githubv4 github.com/sony/gobreaker/v2
 imports cmd/bot github-home github.com/google/go-github/v60/github
-imports internal/host database-home database/sql github.com/jackc/pgx/v5 "$us/store/pgtest"
+imports internal/host database-home database/sql
 imports internal/reconcile database-home database/sql
 imports internal/reconcile queue-home github.com/riverqueue/river modernc.org/sqlite github.com/pressly/goose/v3
 imports internal/reconcile graphql-home github.com/vektah/gqlparser/v2
@@ -396,9 +396,8 @@ may internal/sandbox/docker "$us/fstree"
 may internal/config "$us/run" "$us/gate" "$us/supervise" github.com/goccy/go-yaml
 may internal/ghapp "$us/run" github.com/google/go-github/v60/github github.com/bradleyfalzon/ghinstallation/v2 github.com/sony/gobreaker/v2
 may internal/handlers "$us/run" "$us/store" "$us/store/queue" github.com/palantir/go-githubapp/githubapp
-may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite github.com/jackc/pgx/v5
-may internal/store/queue "$us/run" "$us/store" github.com/riverqueue/river github.com/jackc/pgx/v5
-may internal/store/pgtest testing github.com/jackc/pgx/v5
+may internal/store "$us/run" "$us/history" "$us/gateway/spend" database/sql modernc.org/sqlite
+may internal/store/queue "$us/run" "$us/store" github.com/riverqueue/river
 may internal/host "$us/loop" "$us/gitrepo" "$us/sandbox/docker" "$us/agent"
 may internal/inline "$us/history" "$us/loop" "$us/host" "$us/gitrepo" "$us/store"
 may internal/agent/transcript "$us/run" "$us/agent" "$us/redact" "$us/strs"

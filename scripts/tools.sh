@@ -8,8 +8,8 @@
 #   tools.sh test    a C compiler (for the race detector), node and npm, the npm
 #                    packages of test/npm (GitHub's API descriptions and examples
 #                    of webhooks, the agents' command lines), act, which plays
-#                    GitHub's runner, goreleaser, a program that reads
-#                    compose.yaml, and PostgreSQL, of which nothing is started
+#                    GitHub's runner, goreleaser, and a program that
+#                    reads compose.yaml
 #   tools.sh release goreleaser, and syft, which lists what a release is made of
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -48,20 +48,6 @@ debian() {
 		updated=1
 	fi
 	apt-get install -q -y --no-install-recommends "$@" >&2
-}
-
-# The tests start servers of their own. Debian keeps the programs out of the PATH, and its
-# package would make a database and start it, now and with the machine.
-postgresql() {
-	compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null && return 0
-	local conf=/etc/postgresql-common/createcluster.d/ralph-tests.conf
-	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-		mkdir -p "${conf%/*}"
-		echo 'create_main_cluster = false' >"$conf"
-	fi
-	debian initdb postgresql
-	# It is read when a version is installed first; the next one is not ours.
-	rm -f "$conf"
 }
 
 # go_tool NAME PACKAGE VERSION: .cache/bin/NAME, built by this Go.
@@ -118,7 +104,6 @@ test_tools() {
 	# The local sandbox keeps agents apart with it; its tests must not do without.
 	[ "$(uname)" != Linux ] || debian bwrap bubblewrap
 	debian gcc gcc libc6-dev
-	postgresql
 	debian node nodejs
 	debian npm npm
 	npm_packages

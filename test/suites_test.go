@@ -23,7 +23,6 @@ var suites = map[string]string{
 	"kube":             "a Kubernetes cluster, which scripts/test-kube.sh starts",
 	"live":             "an App on GitHub",
 	"docker && clis":   "a Docker engine and all the agents' command lines",
-	"postgres":         "PostgreSQL",
 	"release":          "goreleaser",
 }
 

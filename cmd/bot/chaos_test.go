@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -81,11 +80,6 @@ func (st *stage) breakGitHub(d *dice, on *atomic.Bool) {
 // answers, and runs begin. In the end nothing is lost, nothing doubled and nothing missing.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	chaos(t, nil)
-}
-
-func chaos(t *testing.T, change func(*config.Server)) {
-	t.Helper()
 	lasts, most := 12*time.Second, 4
 	if fullSize() {
 		lasts, most = 300*time.Second, 30
@@ -95,7 +89,7 @@ func chaos(t *testing.T, change func(*config.Server)) {
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`, change: change})
+`})
 	var passed atomic.Int64
 	st.now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	var on atomic.Bool
@@ -161,12 +155,7 @@ func (st *stage) settled(s *serving) {
 	st.t.Helper()
 	st.processed(s)
 	st.watchOthers() // what is repeated in vain rings no bell
-	// A run that another server goes on with forgets the commit that it was about to make, unless
-	// it comes to the same.
-	query := `SELECT count(*) FROM effects WHERE status = 'intended'`
-	if len(st.dataDirs) > 0 {
-		query += ` AND kind <> 'commit'`
-	}
+	const query = `SELECT count(*) FROM effects WHERE status = 'intended'`
 	st.await("all effects to be made", func() bool {
 		var left int
 		if err := s.store.DB().QueryRowContext(st.t.Context(), query).Scan(&left); err != nil {

@@ -78,10 +78,6 @@ func TestImagesThatShip(t *testing.T) {
 		t.Parallel()
 		setUpWithCompose(t, version, agents)
 	})
-	t.Run("two bots with compose", func(t *testing.T) {
-		t.Parallel()
-		clusterWithCompose(t, version)
-	})
 }
 
 // tryImages: the bot's image passes doctor and a whole demonstration with its agents

@@ -136,15 +136,14 @@ func processesOf(dir string) (found []string) {
 // leftovers are the files and directories of runs and processes that have ended.
 func (st *stage) leftovers() (left []string) {
 	st.t.Helper()
-	for _, dataDir := range append(st.dataDirs, st.config.DataDir) {
-		for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
-			entries, err := os.ReadDir(filepath.Join(dataDir, dir))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				st.t.Fatal(err)
-			}
-			for _, e := range entries {
-				left = append(left, filepath.Join(dataDir, dir, e.Name()))
-			}
+	for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
+		dir = filepath.Join(st.config.DataDir, dir)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			st.t.Fatal(err)
+		}
+		for _, e := range entries {
+			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
 	return left
