@@ -16,7 +16,6 @@ require (
 	github.com/google/go-cmp v0.7.0 // tests: compares
 	github.com/google/go-github/v60 v60.0.0 // REST; in ghapp and handlers only
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02 // tests: what stands on a screen; it has no releases
-	github.com/jackc/pgx/v5 v5.12.0
 	github.com/mattn/go-runewidth v0.0.31 // how many columns a text takes
 	github.com/moby/moby/api v1.56.1 // the types of the engine's API
 	github.com/moby/moby/client v0.6.2 // the Docker engine; in sandbox/docker only
@@ -28,7 +27,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
 	github.com/riverqueue/river v0.47.0 // the queue, in one transaction with the state; all its modules on one version
 	github.com/riverqueue/river/riverdriver v0.47.0 // comes with River
-	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.47.0
 	github.com/riverqueue/river/riverdriver/riversqlite v0.47.0 // comes with River
 	github.com/riverqueue/river/rivertype v0.47.0 // comes with River
 	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository
@@ -76,8 +74,6 @@ require (
 	github.com/gorilla/mux v1.8.0 // indirect
 	github.com/gregjones/httpcache v0.0.0-20190611155906-901d90724c79 // indirect
 	github.com/hashicorp/golang-lru v0.6.0 // indirect
-	github.com/jackc/pgpassfile v1.0.0 // indirect
-	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect

@@ -187,7 +187,6 @@ func (a *app) admin() http.Handler {
 		"GET /runs/{id}":         a.showRun,
 		"POST /runs/{id}/{verb}": a.operateRun,
 		"GET /queue":             a.askQueue,
-		"GET /nodes":             a.listNodes,
 		"POST /pause":            a.pause,
 		"POST /drain":            a.drain,
 		"POST /resume":           a.resume,
@@ -254,7 +253,6 @@ type serverRun struct {
 	CostUSD    float64   `json:"cost_usd"`
 	Began      time.Time `json:"began"`
 	Updated    time.Time `json:"updated"`
-	Node       string    `json:"node,omitempty"`
 	// Tasks and Commits are told of a single run.
 	Tasks   []serverTask `json:"tasks,omitempty"`
 	Branch  string       `json:"branch,omitempty"`
@@ -273,7 +271,7 @@ func runOf(row store.Run, held bool, standing reconcile.ActiveRun) (serverRun, l
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
 		Phase: string(row.Phase), End: string(row.EndReason), Began: row.CreatedAt, Updated: row.UpdatedAt,
-		Waits: standing.Waits, Place: standing.Place, Node: row.Node,
+		Waits: standing.Waits, Place: standing.Place,
 	}
 	if !row.CancelRequestedAt.IsZero() && !row.Phase.Terminal() {
 		out.Stopping = row.CancelBy
@@ -412,8 +410,6 @@ type queueState struct {
 	// process ends.
 	Paused   *time.Time `json:"paused,omitempty"`
 	Draining bool       `json:"draining,omitempty"`
-	// Node is the server that was drained, of several that share a database.
-	Node string `json:"node,omitempty"`
 	// Waiting counts webhooks that nobody has dealt with, OldestSeconds is the age of the
 	// oldest.
 	Waiting       int64   `json:"webhooks_waiting"`
@@ -432,11 +428,11 @@ type queueState struct {
 }
 
 func (a *app) askQueue(r *http.Request) (any, error) {
-	return a.queueState(r.Context(), r.FormValue("node"))
+	return a.queueState(r.Context())
 }
 
-// queueState says what waits; node names the one whose runs are counted, "" for all.
-func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
+// queueState says what waits.
+func (a *app) queueState(ctx context.Context) (queueState, error) {
 	b, err := a.store.Backlog(ctx)
 	if err != nil {
 		return queueState{}, err
@@ -461,20 +457,12 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 		return queueState{}, err
 	}
 	out.Places, out.MaxPlaces = all.Running, all.Limit
-	if a.node != "" {
-		if err := a.askNodes(ctx, node, &out); err != nil {
-			return queueState{}, err
-		}
-	}
 	waits := map[run.ID]bool{}
 	for _, s := range all.Runs {
 		waits[s.Run] = s.Waits != ""
 	}
 	held := out.Draining || out.Paused != nil
 	for _, row := range active {
-		if node != "" && row.Node != node {
-			continue
-		}
 		s, err := loop.Decode(row.State)
 		switch {
 		case err != nil: // that of a newer version, for instance; its tick tells of it
@@ -491,28 +479,9 @@ func (a *app) queueState(ctx context.Context, node string) (queueState, error) {
 	return out, nil
 }
 
-// askNodes puts into q what the nodes that share a database say: how many agents and checks are at
-// work, and may be, on the node or on all, and whether it is being drained, this one if none is named.
-func (a *app) askNodes(ctx context.Context, node string, q *queueState) error {
-	nodes, err := a.store.Nodes(ctx)
-	if err != nil {
-		return err
-	}
-	q.Places, q.MaxPlaces = 0, 0
-	for _, n := range nodes {
-		if node == "" || n.Name == node {
-			q.Places, q.MaxPlaces = q.Places+n.Working, q.MaxPlaces+n.Agents
-		}
-		if n.Name == cmp.Or(node, a.node) {
-			q.Draining = n.Draining
-		}
-	}
-	return nil
-}
-
 // held says whether no new agent may be started; it is reconcile.Config.Hold.
 func (a *app) held(ctx context.Context) (bool, error) {
-	if a.draining.Load() || a.queue.Draining() {
+	if a.draining.Load() {
 		return true, nil
 	}
 	since, err := a.store.Paused(ctx)
@@ -524,50 +493,22 @@ func (a *app) pause(r *http.Request) (any, error) {
 	return a.changed(r.Context(), "pause", a.deliveries.Pause(r.Context()))
 }
 
-// drain does so for one server, until that is started again.
+// drain does so until the server is started again.
 func (a *app) drain(r *http.Request) (any, error) {
-	return a.setDraining(r, "drain", true, a.deliveries.Operated(r.Context(), "drain"))
+	err := a.deliveries.Operated(r.Context(), "drain")
+	if err == nil {
+		a.draining.Store(true)
+	}
+	return a.changed(r.Context(), "drain", err)
 }
 
-// resume has agents be started again: by a server that is named, or by this one and all that
-// were paused.
+// resume has agents be started again.
 func (a *app) resume(r *http.Request) (any, error) {
-	var err error
-	if r.FormValue("node") == "" {
-		err = a.deliveries.Resume(r.Context())
-	} else {
-		err = a.deliveries.Operated(r.Context(), "resume")
+	err := a.deliveries.Resume(r.Context())
+	if err == nil {
+		a.draining.Store(false)
 	}
-	return a.setDraining(r, "resume", false, err)
-}
-
-// setDraining drains the server that a request names, this one if none, or no longer does.
-func (a *app) setDraining(r *http.Request, command string, drain bool, err error) (any, error) {
-	ctx, node := r.Context(), cmp.Or(r.FormValue("node"), a.node)
-	if err != nil {
-		return nil, err
-	}
-	if a.node == "" { // no other server can tell this one
-		a.draining.Store(drain)
-	} else {
-		err = a.store.InTx(ctx, func(tx *store.Tx) error { return a.store.DrainNode(ctx, tx, node, drain) })
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, &run.UserError{
-			Message: fmt.Sprintf("no server is called %q", node), Err: err,
-			Hint: "list them with " + calledAs() + " nodes",
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	a.log.Info().Str("command", command).Str("node", node).Msg("the operator's command was carried out")
-	if !drain {
-		node = r.FormValue("node")
-	}
-	out, err := a.queueState(ctx, node)
-	out.Node = node
-	return out, err
+	return a.changed(r.Context(), "resume", err)
 }
 
 func (a *app) changed(ctx context.Context, command string, err error) (any, error) {
@@ -575,65 +516,7 @@ func (a *app) changed(ctx context.Context, command string, err error) (any, erro
 		return nil, err
 	}
 	a.log.Info().Str("command", command).Msg("the operator's command was carried out")
-	return a.queueState(ctx, "")
-}
-
-// serverNode is one of the servers that share a database, as `bot nodes` prints it.
-type serverNode struct {
-	Name    string    `json:"name"`
-	Version string    `json:"version,omitempty"`
-	Started time.Time `json:"started"`
-	Seen    time.Time `json:"seen"`
-	// Working are the agents and checks at work, of at most Agents; 0 is for any number.
-	Working int `json:"agents_working"`
-	Agents  int `json:"agents"`
-	// Runs are those it has which have not ended.
-	Runs  int    `json:"runs"`
-	State string `json:"state"`
-}
-
-func (a *app) listNodes(r *http.Request) (any, error) {
-	nodes, err := a.store.Nodes(r.Context())
-	if err != nil {
-		return nil, err
-	}
-	if a.node == "" { // a file has one server
-		if nodes, err = a.onlyNode(r.Context()); err != nil {
-			return nil, err
-		}
-	}
-	out := []serverNode{}
-	for _, n := range nodes {
-		line := serverNode{
-			Name: n.Name, Version: n.Version, Started: n.StartedAt, Seen: n.SeenAt, Working: n.Working,
-			Agents: n.Agents, Runs: n.Runs, State: "working",
-		}
-		switch {
-		case n.Gone:
-			line.State = "gone"
-		case n.Draining:
-			line.State = "draining"
-		}
-		out = append(out, line)
-	}
-	return out, nil
-}
-
-// onlyNode is this server, where no other shares its database.
-func (a *app) onlyNode(ctx context.Context) ([]store.Node, error) {
-	name, err := nodeName(a.cfg.DataDir)
-	if err != nil {
-		return nil, err
-	}
-	all, err := reconcile.ReadAdmission(ctx, a.store, a.current.admission.Load().Agents)
-	if err != nil {
-		return nil, err
-	}
-	v, _ := versionOf()
-	return []store.Node{{
-		Name: name, Version: v, Agents: all.Limit, Working: all.Running, Runs: len(all.Runs),
-		Draining: a.draining.Load(), StartedAt: a.started, SeenAt: time.Now(),
-	}}, nil
+	return a.queueState(ctx)
 }
 
 // auditLine is a decision about trust, as `bot audit` prints it.
@@ -692,7 +575,7 @@ func (a *app) collect(ctx context.Context, dry bool) ([]gcLine, error) {
 	defer a.collecting.Unlock()
 	lines := []gcLine{}
 	pruned, err := a.store.Prunable(ctx, a.sweeper.Now())
-	if !dry && err == nil && a.queue.Leads() {
+	if !dry && err == nil {
 		pruned, err = a.store.Prune(ctx, a.sweeper.Now(), digestOf)
 	}
 	for _, l := range []gcLine{

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -50,12 +51,6 @@ func (c *backupCmd) Run(ctx bound, io stdio) (err error) {
 	cfg, err := config.ReadServer(c.Config, os.ReadFile)
 	if err != nil {
 		return err
-	}
-	if cfg.DatabaseURL != "" {
-		return &run.UserError{
-			Message: "the database is in PostgreSQL, which makes backups itself",
-			Hint:    "use pg_dump; after pg_restore, run " + calledAs() + " restore without a file",
-		}
 	}
 	dataDir, db := cfg.DataDir, cfg.Database()
 	if _, err := os.Stat(db); err != nil {
@@ -168,7 +163,7 @@ func addToBackup(w *tar.Writer, dir, rel string) (err error) {
 
 // restoreCmd is `bot restore`.
 type restoreCmd struct {
-	File   string `arg:"" optional:"" help:"The backup; none where pg_restore restored the database." type:"existingfile"`
+	File   string `arg:"" optional:"" help:"The backup; none where the database was put back by other means, by Litestream for instance." type:"existingfile"`
 	Config string `default:"ralph.yaml" help:"The server's configuration (default: ${default})." placeholder:"FILE" type:"path"`
 }
 
@@ -178,12 +173,8 @@ func (c *restoreCmd) Run(ctx bound, io stdio) error {
 	switch {
 	case err != nil:
 		return err
-	case cfg.DatabaseURL != "" && c.File == "":
-		return restorePostgres(ctx, cfg, io)
-	case cfg.DatabaseURL != "":
-		return &run.UserError{
-			Message: "the database is in PostgreSQL", Hint: "restore it with pg_restore, and run this without a file then",
-		}
+	case c.File == "" && exists(cfg.Database()):
+		return restoreInPlace(ctx, cfg, io)
 	case c.File == "":
 		return &run.UserError{Message: "which backup?", Hint: "name the file that " + calledAs() + " backup wrote"}
 	}
@@ -215,23 +206,28 @@ func tellOpen(io stdio, open int) {
 	}
 }
 
-// restorePostgres does for a database that pg_restore restored what has to be done besides.
-func restorePostgres(ctx context.Context, cfg config.Server, io stdio) (err error) {
-	st, err := openServerStore(ctx, cfg)
-	if err != nil {
-		return err
+// restoreInPlace has a database that is there be known as a copy of an earlier moment.
+func restoreInPlace(ctx context.Context, cfg config.Server, io stdio) (err error) {
+	if serverAnswers(ctx, cfg.DataDir) {
+		return &run.UserError{Message: "a server works on that database", Hint: "stop it first"}
 	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	if err := nobodyWorks(ctx, st); err != nil {
-		return err
-	}
-	open, err := outdate(ctx, st)
+	open, err := catchUpLater(ctx, cfg.Database())
 	if err != nil {
-		return err
+		return unusableStore(err)
 	}
 	fmt.Fprintln(io.out, "The database is known to be restored.")
 	tellOpen(io, open)
 	return nil
+}
+
+// serverAnswers says whether a server with this data directory runs.
+func serverAnswers(ctx context.Context, dataDir string) bool {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", adminSocket(dataDir))
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 // readBackup unpacks a backup beside the data directory's files and moves it there when
@@ -348,11 +344,6 @@ func catchUpLater(ctx context.Context, db string) (open int, err error) {
 	if err := st.Check(ctx); err != nil {
 		return 0, err
 	}
-	return outdate(ctx, st)
-}
-
-// outdate is catchUpLater for a database that is open.
-func outdate(ctx context.Context, st *store.Store) (open int, err error) {
 	return st.Restored(ctx, time.Now(), outdated)
 }
 

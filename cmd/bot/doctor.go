@@ -23,7 +23,6 @@ import (
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
-	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -133,14 +132,6 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	checks = append(checks, c.disk(ctx, cfg),
 		finding{what: "configuration", ok: "complete, every key is known"},
 		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
-	if cfg.DatabaseURL != "" {
-		f := finding{what: "database"}
-		version, err := store.Reach(ctx, cfg.DatabaseURL)
-		if f.ok = fmt.Sprintf("PostgreSQL %d answers", version); err != nil {
-			f.err = unusableStore(err)
-		}
-		checks = append(checks, f)
-	}
 	checks = append(checks, c.models(ctx, cfg)...)
 	return append(checks, c.gitHub(ctx, cfg)...)
 }

@@ -100,7 +100,7 @@ func (c *lessonsCmd) server(ctx bound) (lessons []history.Lesson, err error) {
 
 // openServerStore opens the database of a server, which has to be there.
 func openServerStore(ctx context.Context, cfg config.Server) (*store.Store, error) {
-	if _, err := os.Stat(cfg.Database()); err != nil && cfg.DatabaseURL == "" {
+	if _, err := os.Stat(cfg.Database()); err != nil {
 		return nil, &run.UserError{
 			Message: "no database at " + cfg.Database(), Hint: "run this where the server runs, as its user", Err: err,
 		}

@@ -181,32 +181,17 @@ func (c *stopCmd) Run(ctx bound, io stdio) error {
 type pauseCmd struct{ serverFlags }
 
 // Run has no new agent be started.
-func (c *pauseCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/pause", nil) }
+func (c *pauseCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/pause") }
 
 // resumeCmd is `bot resume`.
-type resumeCmd struct {
-	serverFlags
-	nodeFlag
-}
+type resumeCmd struct{ serverFlags }
 
 // Run has agents be started again.
-func (c *resumeCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/resume", c.query()) }
+func (c *resumeCmd) Run(ctx bound, io stdio) error { return c.change(ctx, io, "/resume") }
 
-// nodeFlag names one of the servers that share a database.
-type nodeFlag struct {
-	Node string `help:"Only this one of several servers that share a database; list them with nodes (default: the one of --config)." placeholder:"NAME"`
-}
-
-func (f nodeFlag) query() url.Values {
-	if f.Node == "" {
-		return nil
-	}
-	return url.Values{"node": {f.Node}}
-}
-
-func (c *serverFlags) change(ctx context.Context, io stdio, path string, query url.Values) error {
+func (c *serverFlags) change(ctx context.Context, io stdio, path string) error {
 	var q queueState
-	if err := askServer(ctx, c.Config, http.MethodPost, path, query, &q); err != nil {
+	if err := askServer(ctx, c.Config, http.MethodPost, path, nil, &q); err != nil {
 		return err
 	}
 	return q.print(io.out, c.JSON)
@@ -250,34 +235,21 @@ func (q queueState) print(w io.Writer, asJSON bool) error {
 }
 
 // drainCmd is `bot drain`.
-type drainCmd struct {
-	serverFlags
-	nodeFlag
-}
+type drainCmd struct{ serverFlags }
 
 // drainPoll is the pause between two looks whether anything is still at work.
 const drainPoll = 500 * time.Millisecond
 
-// drainLooks is how often at least it looks at a server that has to hear of it first.
-const drainLooks = 5
-
 // Run starts no more agents and waits for those at work.
 func (c *drainCmd) Run(ctx bound, io stdio) error {
 	var q queueState
-	if err := askServer(ctx, c.Config, http.MethodPost, "/drain", c.query(), &q); err != nil {
+	if err := askServer(ctx, c.Config, http.MethodPost, "/drain", nil, &q); err != nil {
 		return err
 	}
 	tick := time.NewTicker(drainPoll)
 	defer tick.Stop()
-	node := q.Node
-	query := nodeFlag{node}.query()
-	// A server that shares a database hears of it within a second or two.
-	looks := 0
-	if node != "" {
-		looks = drainLooks
-	}
-	for told := 0; q.Working > 0 || looks > 0; looks-- {
-		if q.Working != told && q.Working > 0 {
+	for told := 0; q.Working > 0; {
+		if q.Working != told {
 			fmt.Fprintf(forPeople(io.err), "%s at work; waiting.\n", strs.Count(q.Working, "run"))
 			told = q.Working
 		}
@@ -287,7 +259,7 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 		case <-tick.C:
 		}
 		q = queueState{}
-		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", query, &q); err != nil {
+		if err := askServer(ctx, c.Config, http.MethodGet, "/queue", nil, &q); err != nil {
 			return err
 		}
 		if !q.Draining {
@@ -299,38 +271,8 @@ func (c *drainCmd) Run(ctx bound, io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, q)
 	}
-	if node != "" {
-		fmt.Fprintln(io.out, "Nothing is at work there. The server can be stopped; others go on with its runs.")
-		return nil
-	}
 	fmt.Fprintln(io.out, "Nothing is at work. The server can be stopped; started again, it goes on with all runs.")
 	return nil
-}
-
-// nodesCmd is `bot nodes`.
-type nodesCmd struct{ serverFlags }
-
-// Run lists the servers that share a database.
-func (c *nodesCmd) Run(ctx bound, io stdio) error {
-	var nodes []serverNode
-	if err := askServer(ctx, c.Config, http.MethodGet, "/nodes", nil, &nodes); err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(io.out, nodes)
-	}
-	rows := [][]string{{"NODE", "VERSION", "STARTED", "SEEN", "AGENTS", "RUNS", "STATE"}}
-	for _, n := range nodes {
-		agents := strconv.Itoa(n.Working)
-		if n.Agents > 0 {
-			agents += " of " + strconv.Itoa(n.Agents)
-		}
-		rows = append(rows, []string{
-			run.PrintableLine(n.Name), cmp.Or(run.PrintableLine(n.Version), "-"), minuteOf(n.Started),
-			n.Seen.Local().Format(time.TimeOnly), agents, strconv.Itoa(n.Runs), n.State,
-		})
-	}
-	return printTable(io.out, "No server.", rows)
 }
 
 // gcCmd is `bot gc`.

@@ -75,7 +75,7 @@ func TestPauseSurvivesARestart(t *testing.T) {
 		var q queueState
 		st.await("the run to be held", func() bool {
 			var err error
-			q, err = s.queueState(t.Context(), "")
+			q, err = s.queueState(t.Context())
 			return err == nil && q.Held == 1
 		})
 		op.reads(&q, "queue")
@@ -157,7 +157,7 @@ func TestDrainWaitsForWhatIsAtWork(t *testing.T) {
 	}
 	s.stop()
 	s = st.serve()
-	if q, err := s.queueState(t.Context(), ""); err != nil || q.Draining || q.Paused != nil {
+	if q, err := s.queueState(t.Context()); err != nil || q.Draining || q.Paused != nil {
 		t.Errorf("a server that was started again drains: %+v, %v", q, err)
 	}
 }

@@ -108,8 +108,7 @@ func differing(a, b config.Server) (keys []string) {
 func serverKey(field string) string {
 	if key, ok := map[string]string{
 		"MetricsListen": "metrics_listen", "Concurrency": "limits", "GitHub": "github", "DataDir": "data_dir",
-		"DatabaseURL": "database_url",
-		"Branches":    "branch_template", "AllowLocalSandbox": "allow_local_sandbox", "Log": "log.format",
+		"Branches": "branch_template", "AllowLocalSandbox": "allow_local_sandbox", "Log": "log.format",
 		"Private": "the places of secrets", "SecretFiles": "the places of secrets",
 	}[field]; ok {
 		return key

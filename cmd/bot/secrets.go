@@ -15,7 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // lookEvery is the pause between two looks at the files of secrets.
@@ -63,9 +62,6 @@ type unusable struct {
 func (k *secrets) look() (changed []string, wrong []unusable) {
 	k.looking.Lock()
 	defer k.looking.Unlock()
-	if url := k.now().DatabaseURL; url != "" {
-		k.mask.Add(store.Password(url)) // the store reads it for each connection
-	}
 	for _, f := range k.now().SecretFiles {
 		switch fresh, err := k.read(f); {
 		case err != nil:

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,9 +83,6 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 // serverMask masks all that is a secret of the server's, and more.
 func serverMask(cfg config.Server, more ...string) *redact.Masker {
 	known := append(environmentSecrets(os.Environ()), serverSecrets(cfg)...)
-	if cfg.DatabaseURL != "" {
-		known = append(known, store.Password(cfg.DatabaseURL))
-	}
 	return redact.New(append(known, more...)...)
 }
 
@@ -156,11 +152,6 @@ type app struct {
 	room func() machine.Room
 	// draining: this process starts no more agents.
 	draining atomic.Bool
-	// node names this server among those that share a database in PostgreSQL, "" for a file.
-	node    string
-	started time.Time
-	// lookNow has this server look for what was missed.
-	lookNow chan struct{}
 	// current are the values that change when the configuration is read again by load,
 	// which is nil where there is no file; cfgNow is the whole of what holds by now.
 	current   *current
@@ -330,11 +321,6 @@ func unusableStore(err error) error {
 			Message: err.Error(), Err: err,
 			Hint: "install the newer version again, or restore a backup from before the upgrade: " + calledAs() + " restore FILE",
 		}
-	case errors.Is(err, store.ErrOlderWorks):
-		return &run.UserError{
-			Message: err.Error(), Err: err,
-			Hint: "stop all servers of older versions first: this version cannot work beside them",
-		}
 	case errors.Is(err, store.ErrDamaged):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
@@ -344,17 +330,10 @@ func unusableStore(err error) error {
 	case errors.Is(err, store.ErrReadOnly):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "let this user write to data_dir and all files in it, and mount its disk writable; on PostgreSQL, " +
-				"let the user of database_url make tables there, and name the primary, not a standby",
+			Hint: "let this user write to data_dir and all files in it, and mount its disk writable",
 		}
 	case errors.Is(err, store.ErrFull):
 		return &run.UserError{Message: err.Error(), Err: err, Hint: "free some space on the disk of the database"}
-	case errors.Is(err, store.ErrUnreachable):
-		return &run.UserError{
-			Message: err.Error(), Err: err,
-			Hint: "look whether PostgreSQL runs, and whether database_url, PGPASSWORD or PGPASSFILE, and pg_hba.conf " +
-				"let this user in",
-		}
 	default:
 		return err
 	}
@@ -377,13 +356,13 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log,
-		onWork: obs.onWork, started: time.Now()}
+		onWork: obs.onWork}
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-		Present: func() error { return a.queue.Present() }, Turn: a.turn(cfg), Renew: keys.mind,
+		Renew: keys.mind,
 	}, log, obs)
 	if err != nil {
 		return nil, err
@@ -394,33 +373,14 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
-	a.lookNow = make(chan struct{}, 1)
-	if err := a.store.FollowFailovers(ctx, func(state []byte) ([]byte, error) {
-		if later, err := outdated(state); err == nil {
-			return later, nil
-		}
-		return state, nil // one that cannot be read is told of by its tick
-	}, a.failedOver); err != nil {
-		return nil, unusableStore(err)
-	}
 	a.metrics = newMetrics(standingMetrics{
 		store: a.store, dataDir: cfg.DataDir, held: a.held, away: a.github.Away, now: p.deliveries.Now,
 		places: func() int { return a.current.admission.Load().Agents },
 	})
 	p.reconcile.Hold = a.held
-	if cfg.DatabaseURL != "" {
-		if a.node, err = nodeName(cfg.DataDir); err != nil {
-			return nil, err
-		}
-	}
-	programVersion, _ := versionOf()
-	if a.queue, err = queue.Open(ctx, a.store, queue.Options{
-		Workers: cfg.Workers, Node: a.node, Version: programVersion,
-		Agents: func() int { return a.current.admission.Load().Agents }, Moved: moved, Returned: a.returned, Log: log,
-	}); err != nil {
+	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
-	p.reconcile.Node, p.reconcile.Draining, p.reconcile.HandOver = a.node, a.queue.Draining, a.queue.HandOver
 	if a.handler, err = handlers.New(handlers.Config{
 		Secrets: webhookSecrets(cfg), Renew: keys.mind, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
 	}); err != nil {
@@ -537,58 +497,8 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 	return b, nil
 }
 
-// turn has the servers that share a database share what GitHub takes of an installation.
-func (a *app) turn(cfg config.Server) ghapp.Turn {
-	if cfg.DatabaseURL == "" {
-		return nil
-	}
-	return func(ctx context.Context, installation int64, every, most time.Duration) (time.Duration, error) {
-		return a.store.TakeTurn(ctx, fmt.Sprintf("writes:%d", installation), every, most, ghapp.WritesAtOnce)
-	}
-}
-
-// failedOver is told that a standby of PostgreSQL has taken over, which may lack what was committed
-// last.
-func (a *app) failedOver(runs int) {
-	a.log.Warn().Int("runs", runs).Msg("a standby of PostgreSQL has taken over; runs look at their branch first")
-	select {
-	case a.lookNow <- struct{}{}:
-	default:
-	}
-}
-
-// moved is the state that another node goes on with. One that cannot be read is told of by its tick.
-func moved(state []byte) ([]byte, error) {
-	s, err := loop.Decode(state)
-	if err != nil {
-		return state, nil //nolint:nilerr // see above
-	}
-	return loop.Encode(loop.Moved(s))
-}
-
-// returned lets go of what other nodes have taken from this one while it was away.
-func (a *app) returned(ctx context.Context) error {
-	a.log.Warn().Msg("the database was out of reach; runs that other servers have taken meanwhile are left to them")
-	return a.reconciler.Return(ctx)
-}
-
-// nodeName is what a data directory is called in the database, whichever process has it.
-func nodeName(dataDir string) (string, error) {
-	name, err := kept(filepath.Join(dataDir, "node"), func(name []byte) bool { return len(name) > 0 }, func() []byte {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "node"
-		}
-		return []byte(host + "-" + strings.ToLower(rand.Text()[:8]))
-	})
-	return string(name), err
-}
-
 // begin cleans up after earlier runs, and has the queue work.
 func (a *app) begin(ctx context.Context) error {
-	if err := a.queue.Announce(ctx); err != nil {
-		return err
-	}
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
@@ -687,8 +597,8 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		defer tick.Stop()
 		defer tidying.Stop()
 		a.tidy(ctx)
-		for look := a.queue.Leads(); ; {
-			if look { // of several servers one does
+		for look := true; ; {
+			if look {
 				if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
 					a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 				}
@@ -699,9 +609,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			look = false
 			select {
 			case <-tick.C:
-				look = a.queue.Leads()
-			case <-a.lookNow:
-				look = true // nobody may lead just now
+				look = true
 			case <-tidying.C:
 				a.tidy(ctx)
 			case <-ctx.Done():

@@ -48,8 +48,6 @@ type stage struct {
 	config  config.Server
 	// forgets: the database has lost what was committed last.
 	forgets bool
-	// dataDirs are those of all servers, where there are several.
-	dataDirs []string
 	// token is the person's own.
 	token string
 	// now is the App's clock, nil for the real one.
@@ -557,7 +555,6 @@ github:
   web_url: %s
   app_id: %d
 data_dir: %s
-database_url: %q
 agent:
   name: %s
   script_file: %s
@@ -566,14 +563,8 @@ sandbox:
   kind: %s
 allow_local_sandbox: %v
 welcome: false
-`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.DatabaseURL, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
-	name := "ralph.yaml"
-	if len(st.dataDirs) > 0 { // each node has its own
-		name = filepath.Base(c.DataDir) + ".yaml"
-		text = strings.Replace(text, "limits:\n", fmt.Sprintf("limits:\n  agents: %d\n  agents_per_repository: %d\n",
-			c.Concurrency.Agents, c.Concurrency.Repository), 1)
-	}
-	file := filepath.Join(st.dir, name)
+`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir, c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
+	file := filepath.Join(st.dir, "ralph.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		st.t.Fatal(err)
 	}

@@ -33,7 +33,6 @@ type commands struct {
 	Pause  pauseCmd  `cmd:"" help:"Have a server start no new agents until it is resumed."`
 	Resume resumeCmd `cmd:"" help:"Have a server start agents again."`
 	Drain  drainCmd  `cmd:"" help:"Have a server start no new agents and wait until none is at work, to stop it."`
-	Nodes  nodesCmd  `cmd:"" help:"List the servers that share a database, and what each has at work."`
 	Queue  queueCmd  `cmd:"" help:"Show what waits at a server."`
 	Reload reloadCmd `cmd:"" help:"Have a server read its configuration again, as far as that works without a restart."`
 	Gc     gcCmd     `cmd:"" name:"gc" help:"Have a server remove what nobody needs any more; it does so every hour."`
@@ -41,7 +40,6 @@ type commands struct {
 
 	Backup  backupCmd  `cmd:"" help:"Write what a server must not lose to one file. The server may run meanwhile."`
 	Restore restoreCmd `cmd:"" help:"Restore a server's backup into an empty data directory."`
-	Migrate migrateCmd `cmd:"" help:"Copy a server's database into PostgreSQL."`
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`

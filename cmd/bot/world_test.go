@@ -134,15 +134,14 @@ func processesOf(dir string) (found []string) {
 // leftovers are the files and directories of runs and processes that have ended.
 func (st *stage) leftovers() (left []string) {
 	st.t.Helper()
-	for _, dataDir := range append(st.dataDirs, st.config.DataDir) {
-		for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
-			entries, err := os.ReadDir(filepath.Join(dataDir, dir))
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				st.t.Fatal(err)
-			}
-			for _, e := range entries {
-				left = append(left, filepath.Join(dataDir, dir, e.Name()))
-			}
+	for _, dir := range []string{"runs", "gw", config.DatabaseFile + ".alive"} {
+		dir = filepath.Join(st.config.DataDir, dir)
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			st.t.Fatal(err)
+		}
+		for _, e := range entries {
+			left = append(left, filepath.Join(dir, e.Name()))
 		}
 	}
 	return left
@@ -153,12 +152,7 @@ func (st *stage) settled(s *serving) {
 	st.t.Helper()
 	st.processed(s)
 	st.watchOthers() // what is repeated in vain rings no bell
-	// A run that another server goes on with forgets the commit that it was about to make, unless
-	// it comes to the same.
-	query := `SELECT count(*) FROM effects WHERE status = 'intended'`
-	if len(st.dataDirs) > 0 {
-		query += ` AND kind <> 'commit'`
-	}
+	const query = `SELECT count(*) FROM effects WHERE status = 'intended'`
 	st.await("all effects to be made", func() bool {
 		var left int
 		if err := s.store.DB().QueryRowContext(st.t.Context(), query).Scan(&left); err != nil {

@@ -10,8 +10,8 @@ import (
 // Limits are how many agents and checks may run at once; 0 means that there is no
 // limit.
 type Limits struct {
-	// Agents is for a server, the others for one repository, for all of an
-	// owner's, and for all runs that one person has started, on all servers together.
+	// Agents is for the whole server, the others for one repository, for all of an
+	// owner's, and for all runs that one person has started.
 	Agents, Repository, Owner, Person int
 }
 
@@ -32,10 +32,6 @@ type Claim struct {
 	Running bool
 	// Away: it does not ask at the moment, and no place is kept free for it.
 	Away bool
-	// Node is the server that it runs on, where there are several, and Room how many that takes
-	// at once, 0 for Limits.Agents.
-	Node string
-	Room int
 }
 
 // Turns is when an owner or a repository last had a turn.
@@ -66,17 +62,16 @@ func (d Decision) Starts(process string) bool { return slices.Contains(d.Start, 
 
 // counts is what runs, by what the limits are for.
 type counts struct {
-	nodes, repos, owners, people map[string]int
+	all                   int
+	repos, owners, people map[string]int
 }
 
 func newCounts() counts {
-	return counts{
-		nodes: map[string]int{}, repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{},
-	}
+	return counts{repos: map[string]int{}, owners: map[string]int{}, people: map[string]int{}}
 }
 
 func (n *counts) add(c Claim) {
-	n.nodes[c.Node]++
+	n.all++
 	n.repos[c.Repository]++
 	n.owners[c.Owner]++
 	if c.Person != "" {
@@ -94,9 +89,8 @@ func (l Limits) full(n counts, c Claim) string {
 		return fmt.Sprintf("%d of %d agents of this repository are at work", n.repos[c.Repository], l.Repository)
 	case over(l.Owner, n.owners[c.Owner]):
 		return fmt.Sprintf("%d of %d agents of this owner are at work", n.owners[c.Owner], l.Owner)
-	}
-	if most := cmp.Or(c.Room, l.Agents); over(most, n.nodes[c.Node]) {
-		return fmt.Sprintf("%d of %d agents of this server are at work", n.nodes[c.Node], most)
+	case over(l.Agents, n.all):
+		return fmt.Sprintf("%d of %d agents of this server are at work", n.all, l.Agents)
 	}
 	return ""
 }

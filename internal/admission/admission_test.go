@@ -25,11 +25,6 @@ func runs(n int, repo, owner, person string) Claim {
 	return c
 }
 
-func on(node string, room int, c Claim) Claim {
-	c.Node, c.Room = node, room
-	return c
-}
-
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	answer := waits(9, "a", "x", "")
@@ -90,12 +85,6 @@ func TestDecide(t *testing.T) {
 			turns:  Turns{OwnerTurn("x"): at(10)},
 			claims: []Claim{waits(1, "a", "x", ""), waits(11, "b", "y", "")}, start: []string{"r-001"},
 			waits: map[string]Wait{"r-011": {1, "1 of 1 agents of this server are at work"}}},
-		{name: "each server has its own places", limits: Limits{Agents: 1, Repository: 3},
-			claims: []Claim{on("one", 0, runs(1, "a", "x", "")), on("one", 0, waits(2, "a", "x", "")),
-				on("two", 2, waits(3, "a", "x", "")), on("two", 2, waits(4, "a", "x", "")), on("two", 2, waits(5, "b", "x", ""))},
-			start: []string{"r-005", "r-003"},
-			waits: map[string]Wait{"r-002": {1, "1 of 1 agents of this server are at work"},
-				"r-004": {2, "2 of 2 agents of this server are at work"}}},
 		{name: "no place is kept free for who is away", limits: Limits{Agents: 1},
 			claims: []Claim{away, waits(2, "a", "x", "")}, start: []string{"r-002"},
 			waits: map[string]Wait{"r-001": {1, "1 of 1 agents of this server are at work"}}},
@@ -149,7 +138,7 @@ func (m *model) tick() {
 			n.add(*c)
 		}
 	}
-	m.most = max(m.most, n.nodes[""])
+	m.most = max(m.most, n.all)
 	over := func(limit int, have map[string]int) {
 		for name, n := range have {
 			if limit > 0 && n > limit {
@@ -157,7 +146,7 @@ func (m *model) tick() {
 			}
 		}
 	}
-	over(m.limits.Agents, n.nodes)
+	over(m.limits.Agents, map[string]int{"the server": n.all})
 	over(m.limits.Repository, n.repos)
 	over(m.limits.Owner, n.owners)
 	over(m.limits.Person, n.people)

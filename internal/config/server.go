@@ -71,9 +71,6 @@ type Server struct {
 	GitHub        GitHub
 	// DataDir holds the database, mirrors and work trees; an absolute path.
 	DataDir string
-	// DatabaseURL names a database in PostgreSQL, "" for a file in DataDir. It holds no
-	// password.
-	DatabaseURL string
 	// Private are the paths that are nobody's but the operator's: the
 	// configuration's file and directory, and the files that hold secrets.
 	Private []string
@@ -249,9 +246,8 @@ type serverFile struct {
 		WebhookSecretFile string   `yaml:"webhook_secret_file"`
 		PullRequestsOf    []string `yaml:"pull_requests_of"`
 	} `yaml:"github"`
-	DataDir     string `yaml:"data_dir"`
-	DatabaseURL string `yaml:"database_url"`
-	Label       string `yaml:"label"`
+	DataDir string `yaml:"data_dir"`
+	Label   string `yaml:"label"`
 
 	BranchTemplate string `yaml:"branch_template"`
 
@@ -412,42 +408,17 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	for _, file := range s.SecretFiles {
 		s.Private = append(s.Private, file.Path)
 	}
-	for _, name := range []string{"PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY"} { // libpq's
-		if file, ok := env(name); ok && filepath.IsAbs(file) {
-			s.Private = append(s.Private, file)
-		}
-	}
 	if err := s.Validate(); err != nil {
 		return Server{}, err
 	}
 	return s, nil
 }
 
-// Database is the name that the store knows the database by: its URL, or the path of a file.
-func (s Server) Database() string {
-	if s.DatabaseURL != "" {
-		return s.DatabaseURL
-	}
-	return filepath.Join(s.DataDir, DatabaseFile)
-}
+// Database is the path of the database's file.
+func (s Server) Database() string { return filepath.Join(s.DataDir, DatabaseFile) }
 
 // DatabaseFile is the name of the database's file in a server's data directory.
 const DatabaseFile = "ralph.db"
-
-// wrongDatabase says what is wrong with the URL of the database, "" where nothing is.
-func (s Server) wrongDatabase() string {
-	if s.DatabaseURL == "" {
-		return ""
-	}
-	u, err := url.Parse(s.DatabaseURL)
-	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" || strings.Trim(u.Path, "/") == "" {
-		return "must be the URL of a PostgreSQL database, such as postgres://ralph@db.example.com/ralph"
-	}
-	if _, has := u.User.Password(); has || u.Query().Has("password") {
-		return "must not hold the password: set PGPASSWORD, or name a file with it in PGPASSFILE"
-	}
-	return ""
-}
 
 // ReadServer is what the file at path says, without secrets and what is checked with them:
 // enough to find the server's data. Every error is a *run.UserError.
@@ -503,9 +474,8 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			WebURL: strings.TrimRight(f.GitHub.WebURL, "/"),
 			AppID:  int64(f.GitHub.AppID),
 		},
-		DataDir:     within(dir, f.DataDir),
-		DatabaseURL: f.DatabaseURL,
-		Label:       f.Label,
+		DataDir: within(dir, f.DataDir),
+		Label:   f.Label,
 
 		Branches: run.BranchTemplate(f.BranchTemplate),
 
@@ -601,9 +571,6 @@ func (s Server) check(report reporter) {
 	}
 	if s.DataDir == "" {
 		report("$.data_dir", "must name a directory")
-	}
-	if wrong := s.wrongDatabase(); wrong != "" {
-		report("$.database_url", "%s", wrong)
 	}
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {

@@ -51,16 +51,7 @@ type Config struct {
 	// WriteEvery is the pause between the writes of an installation, after the
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
-	// Present is an error where others may do by now what this process was about to: it must
-	// not write. Turn is how several processes share what GitHub takes. nil is for a process that
-	// is alone.
-	Present func() error
-	Turn    Turn
 }
-
-// Turn takes the next turn to write to an installation, which are every apart, and says how long to
-// wait for it. One that is more than most off is not taken.
-type Turn func(ctx context.Context, installation int64, every, most time.Duration) (wait time.Duration, err error)
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
 type App struct {
@@ -71,8 +62,6 @@ type App struct {
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
-	present      func() error
-	turn         Turn
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
@@ -161,7 +150,7 @@ func New(cfg Config) (*App, error) {
 	}
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID,
-		writeEvery: cfg.WriteEvery, present: cfg.Present, turn: cfg.Turn,
+		writeEvery: cfg.WriteEvery,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
 		tokens: make(map[tokenKey]*tokens),
@@ -310,12 +299,6 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	way := a.lanes[installation]
 	if way == nil {
 		way = newLane(a.writeEvery)
-		way.present = a.present
-		if a.turn != nil {
-			way.shared = func(ctx context.Context, most time.Duration) (time.Duration, error) {
-				return a.turn(ctx, installation, a.writeEvery, most)
-			}
-		}
 		a.lanes[installation] = way
 	}
 	a.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 // GitHub asks for a second between writes and forgives a few in a row; who goes
 // on writing faster meets its secondary limits.
 const (
-	// WritesAtOnce is how many writes are sent without a pause after a while without any.
-	WritesAtOnce = 10
+	// writesAtOnce is how many are sent without a pause after a while without any.
+	writesAtOnce = 10
 	writeEvery   = time.Second
 	// maxPause is how long a write waits here. One whose turn is further away
 	// is given back as RateLimited: its caller holds a worker meanwhile.
@@ -62,9 +62,6 @@ type place struct {
 type lane struct {
 	pace  *rate.Limiter
 	every time.Duration
-	// present is Config.Present, and shared Config.Turn of this installation.
-	present func() error
-	shared  func(ctx context.Context, most time.Duration) (wait time.Duration, err error)
 
 	mu    sync.Mutex
 	turns map[string]*turn
@@ -76,7 +73,7 @@ type lane struct {
 
 func newLane(every time.Duration) *lane {
 	return &lane{
-		pace: rate.NewLimiter(rate.Every(every), WritesAtOnce), every: every, turns: map[string]*turn{},
+		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]*turn{},
 		line: map[place]time.Time{}, served: map[string]time.Time{},
 	}
 }
@@ -128,10 +125,6 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(error), err e
 			return nil, ctx.Err()
 		}
 	}
-	if err := l.share(ctx); err != nil {
-		<-turn.taken
-		return nil, err
-	}
 	return func(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			l.mu.Lock()
@@ -175,38 +168,6 @@ func (l *lane) slot(ctx context.Context, who place) (*rate.Reservation, error) {
 	delete(l.line, who)
 	l.served[who.repo] = now
 	return slot, nil
-}
-
-// share waits for the turn among the processes that share the installation, if there are others,
-// or gives the write back where that is far off.
-func (l *lane) share(ctx context.Context) error {
-	if l.shared != nil {
-		urgent, _ := ctx.Value(urgentKey{}).(bool)
-		most := maxPause
-		if urgent {
-			most = maxDebt
-		}
-		wait, err := l.shared(ctx, most)
-		switch {
-		case err != nil:
-			return fmt.Errorf("wait for the pace of writes: %w", err)
-		case wait > most:
-			return later(wait)
-		case wait > 0 && !urgent:
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-	}
-	if l.present == nil {
-		return nil
-	}
-	// Last, after all waits: a machine that was stopped meanwhile goes on here.
-	return l.present()
 }
 
 // ahead counts those in the line who go first: of the same repository what began earlier,

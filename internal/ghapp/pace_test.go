@@ -36,7 +36,7 @@ func TestPaceOfWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l, begin := t.Context(), newLane(writeEvery), time.Now()
-		for range WritesAtOnce {
+		for range writesAtOnce {
 			if err := write(ctx, l, repoA); err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestRepositoriesTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, l := t.Context(), newLane(writeEvery)
-		for range WritesAtOnce {
+		for range writesAtOnce {
 			if err := write(ctx, l, repoA); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestThirtyRunsWriteInOrder(t *testing.T) {
 					})
 				}
 				all.Wait()
-				forced := (runs*writes - WritesAtOnce) * writeEvery
+				forced := (runs*writes - writesAtOnce) * writeEvery
 				if took := time.Since(begin); took > forced*13/10 {
 					t.Errorf("%s, and the pace forces %s", took, forced)
 				} else {

@@ -164,11 +164,6 @@ func (a *authorised) RoundTrip(req *http.Request) (resp *http.Response, err erro
 		}
 	}
 	_ = resp.Body.Close()
-	if a.lane != nil && a.lane.present != nil {
-		if err := a.lane.present(); err != nil {
-			return nil, err
-		}
-	}
 	return a.send(req, body, renewed)
 }
 

@@ -22,12 +22,6 @@ import (
 // inserts/s as "ratio", taken in turns so that both see the same machine; the
 // bar is 0.5.
 func BenchmarkWebhook(b *testing.B) {
-	benchWebhooks(b, func(b *testing.B) *system { return newSystem(b) }, riverInsert)
-}
-
-func benchWebhooks(b *testing.B, open func(*testing.B) *system,
-	riverInsert func(*testing.B) func(context.Context, int) error) {
-	b.Helper()
 	for _, clients := range []int{1, 16} {
 		b.Run(fmt.Sprintf("river-insert/clients=%d", clients), func(b *testing.B) {
 			insert := riverInsert(b)
@@ -36,7 +30,7 @@ func benchWebhooks(b *testing.B, open func(*testing.B) *system,
 			b.ReportMetric(float64(b.N)/took.Seconds(), "inserts/s")
 		})
 		b.Run(fmt.Sprintf("webhook/clients=%d", clients), func(b *testing.B) {
-			post, insert := webhook(b, open(b), clients), riverInsert(b)
+			post, insert := webhook(b, newSystem(b), clients), riverInsert(b)
 			var posting, inserting time.Duration
 			b.ResetTimer()
 			const turn = 100

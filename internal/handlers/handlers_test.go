@@ -53,14 +53,8 @@ type system struct {
 
 func newSystem(t testing.TB) *system {
 	t.Helper()
-	return newSystemOn(t, filepath.Join(t.TempDir(), "bot.db"), queue.Options{})
-}
-
-// newSystemOn is newSystem with a database that a test names.
-func newSystemOn(t testing.TB, database string, opts queue.Options) *system {
-	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	st, err := store.Open(ctx, database)
+	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "bot.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +63,7 @@ func newSystemOn(t testing.TB, database string, opts queue.Options) *system {
 			t.Error(err)
 		}
 	})
-	q, err := queue.Open(ctx, st, opts)
+	q, err := queue.Open(ctx, st, queue.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -117,7 +117,7 @@ func (r *record) claim(ctx context.Context, id run.ID) (err error) {
 	if err := r.store.ReleaseOwner(ctx, r.owner()); err != nil {
 		return err
 	}
-	r.lease, err = r.store.ClaimRun(ctx, id, r.owner(), "", leaseTTL, r.now())
+	r.lease, err = r.store.ClaimRun(ctx, id, r.owner(), leaseTTL, r.now())
 	return err
 }
 

@@ -35,22 +35,3 @@ func (s *State) catchUp(onBranch string, doc, last *progress.Doc) *progress.Doc 
 	s.Iteration = max(s.Iteration, doc.LastIteration())
 	return doc
 }
-
-// Movable says whether nothing of a call is under way, so that nothing is lost where another machine
-// goes on with the run.
-func (s State) Movable() bool {
-	return s.End == "" && s.Process == nil && s.Proposal == nil && s.Ended == nil && s.Merge == nil && len(s.Lanes) == 0
-}
-
-// Moved is the state of a run whose machine is gone, or gives it away: what was at work there is
-// forgotten. Its branch may have gone further than the state knows; unfinished work that is kept in
-// the database goes on.
-func Moved(s State) State {
-	if s.End != "" {
-		return s
-	}
-	kept, pull := s.Kept, s.PullRequest
-	s = Outdated(s)
-	s.Kept, s.PullRequest = kept, pull
-	return s
-}

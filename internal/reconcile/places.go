@@ -131,7 +131,7 @@ func queued(w admission.Wait) error {
 func place(row store.Run, s loop.State, process string, now time.Time) store.Place {
 	return store.Place{
 		Run: row.ID, Process: process, Repo: row.RepoNode, Owner: row.RepoOwner, Person: s.Subject.RequestedBy,
-		Answer: s.Earlier.Runs > 0, CameAt: row.CreatedAt, AskedAt: now, SeenAt: now, Node: row.Node,
+		Answer: s.Earlier.Runs > 0, CameAt: row.CreatedAt, AskedAt: now, SeenAt: now,
 	}
 }
 
@@ -154,9 +154,6 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 			asked = p.AskedAt
 			continue
 		}
-		if p.Node == own.Node {
-			own.Room = p.Room
-		}
 		claims = append(claims, claim(p, now))
 	}
 	if own.Process != "" {
@@ -174,7 +171,6 @@ func claim(p store.Place, now time.Time) admission.Claim {
 	return admission.Claim{
 		Process: p.Process, Repository: p.Repo, Owner: p.Owner, Person: p.Person, Answer: p.Answer,
 		Came: p.CameAt, Asked: p.AskedAt, Running: !p.GrantedAt.IsZero(), Away: now.Sub(p.SeenAt) > placeAway,
-		Node: p.Node, Room: p.Room,
 	}
 }
 
@@ -234,7 +230,7 @@ func (r *Reconciler) adopt(ctx context.Context) error {
 		}
 		for _, row := range rows {
 			s, err := loop.Decode(row.State)
-			if err != nil || row.Node != r.cfg.Node {
+			if err != nil {
 				continue // a state that cannot be read is told of when the run is ticked
 			}
 			for _, process := range s.Started() {

@@ -85,13 +85,10 @@ type Config struct {
 	Queue  Waker
 	GitHub *ghapp.App
 	Git    *gitrepo.Git
-	// Owner names this process in leases, and Node the machine where several share the database.
-	Owner, Node string
-	// Draining says whether this node gives its runs away, by HandOver; nil for never.
-	Draining func() bool
-	HandOver func(ctx context.Context, id run.ID) error
-	Sandbox  sandbox.Sandbox
-	Backend  agent.Backend
+	// Owner names this process in leases.
+	Owner   string
+	Sandbox sandbox.Sandbox
+	Backend agent.Backend
 	// DataDir holds mirrors and the runs' own directories.
 	DataDir string
 	// Image, AgentName and Resources are the server's choice; a repository may choose
@@ -337,9 +334,6 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		wait, err := r.takeUp(ctx, row, lease)
 		return wait, errors.Join(r.drop(ctx, id), err)
 	}
-	if err := r.handOver(ctx, row); err != nil {
-		return 0, err
-	}
 	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
@@ -354,7 +348,7 @@ func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, g
 		return store.Lease{}, nil, fmt.Errorf("claim run %s: %w", id, store.ErrLeaseTaken)
 	}
 	if err = r.releaseOwed(ctx, id); err == nil {
-		lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, r.cfg.Node, leaseTTL, r.cfg.Now())
+		lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
 	}
 	if err != nil {
 		r.claimed.Delete(id)
@@ -891,7 +885,7 @@ func (r *Reconciler) dropEnded(ctx context.Context, next run.ID) error {
 	var errs []error
 	for _, id := range ids {
 		row, err := r.cfg.Store.Run(ctx, id)
-		if err == nil && (row.Phase.Terminal() || row.Node != r.cfg.Node) {
+		if err == nil && row.Phase.Terminal() {
 			err = r.drop(ctx, id)
 		}
 		errs = append(errs, err)
@@ -998,8 +992,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 	return errors.Join(append(errs, r.prune(ctx))...)
 }
 
-// leftovers are the directories of runs that have ended, that another node has, or that the store
-// does not know.
+// leftovers are the directories of runs that have ended, or that the store does not know.
 func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
 	// The directories first: one that is there now belongs to a run that was
 	// stored before.
@@ -1022,9 +1015,7 @@ func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("look for what runs left: %w", err)
 	}
 	for _, row := range active {
-		if row.Node == r.cfg.Node {
-			keep(row.ID)
-		}
+		keep(row.ID)
 	}
 	// Then those that are at work here: whoever ends a run tidies up after it when its row
 	// says already that it has ended.

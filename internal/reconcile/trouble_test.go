@@ -350,7 +350,7 @@ func TestKeepLease(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	st, ctx := w.r.cfg.Store, t.Context()
-	lease, err := st.ClaimRun(ctx, w.id, "one", "", leaseTTL, w.clock.now())
+	lease, err := st.ClaimRun(ctx, w.id, "one", leaseTTL, w.clock.now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +438,7 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	two := New(cfg, deliveries)
 	driver := func(r *Reconciler) *driver {
 		t.Helper()
-		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, "", leaseTTL, w.clock.now())
+		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, leaseTTL, w.clock.now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,7 +473,7 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 	if other = driver(two); other.gateway == nil {
 		t.Fatal("nobody serves the gateway")
 	}
-	lease, err := st.ClaimRun(ctx, w.id, "x", "", leaseTTL, w.clock.now())
+	lease, err := st.ClaimRun(ctx, w.id, "x", leaseTTL, w.clock.now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,16 @@ func (s *Store) Restored(ctx context.Context, now time.Time, outdated func(state
 	return len(rows), nil
 }
 
+// LastRestore is when the database was last found to be a copy of an earlier moment, the zero time
+// for never.
+func (s *Store) LastRestore(ctx context.Context) (time.Time, error) {
+	var at int64
+	if err := s.reader.QueryRowContext(ctx, `SELECT coalesce(max(at), 0) FROM restores`).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("look for restores: %w", err)
+	}
+	return fromMicros(at), nil
+}
+
 // mayBeUnknown says whether an effect of this run, "" for none, may have happened after
 // the backup that the database was restored from.
 func mayBeUnknown(ctx context.Context, tx *Tx, id run.ID) (bool, error) {

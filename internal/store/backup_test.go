@@ -89,7 +89,7 @@ func TestBackupWhileWriting(t *testing.T) {
 
 // TestRestored: what has not ended gets another state and no driver, and its effects are
 // not known to be fresh; what began after the restore is as always.
-func testRestored(t *testing.T, e engine) {
+func TestRestored(t *testing.T) {
 	t.Parallel()
 	ctx, now := t.Context(), time.Now()
 	st, err := store.Open(ctx, filepath.Join(t.TempDir(), "db"))
@@ -111,14 +111,14 @@ func testRestored(t *testing.T, e engine) {
 	}
 	create("open", "1", now.Add(-time.Hour))
 	create("ended", "2", now.Add(-time.Hour))
-	lease, err := st.ClaimRun(ctx, "ended", "me", "", time.Hour, now)
+	lease, err := st.ClaimRun(ctx, "ended", "me", time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := st.SaveState(ctx, "ended", lease, run.PhaseDone, run.EndAllTasksComplete, []byte("was"), now); err != nil {
 		t.Fatal(err)
 	}
-	lease, err = st.ClaimRun(ctx, "open", "me", "", time.Hour, now)
+	lease, err = st.ClaimRun(ctx, "open", "me", time.Hour, now)
 	if err != nil {
 		t.Fatal(err)
 	}

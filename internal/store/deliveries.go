@@ -107,8 +107,8 @@ func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
 func (s *Store) LabelDelivered(ctx context.Context, issueNode, label string, at time.Time) (delivered bool, err error) {
 	err = s.reader.QueryRowContext(ctx, `
 		SELECT EXISTS (
-			SELECT 1 FROM deliveries WHERE labelled = ? AND labelled <> '' AND lower(label) = ? AND labelled_at >= ?)`,
-		issueNode, lower(label), at.Unix()).Scan(&delivered)
+			SELECT 1 FROM deliveries WHERE labelled = ? AND labelled <> '' AND lower(label) = lower(?) AND labelled_at >= ?)`,
+		issueNode, label, at.Unix()).Scan(&delivered)
 	if err != nil {
 		return false, fmt.Errorf("look for the webhook of a label: %w", err)
 	}

@@ -94,7 +94,7 @@ func (s *Store) BeginEffect(
 // FinishEffect records that an effect happened, and what came of it. The first
 // result stays. An effect that was never begun is ErrNotFound.
 func (s *Store) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
-	res, err := s.single.ExecContext(ctx, `
+	res, err := s.writer.ExecContext(ctx, `
 		UPDATE effects
 		SET result  = CASE status WHEN 'intended' THEN ? ELSE result END,
 		    done_at = CASE status WHEN 'intended' THEN ? ELSE done_at END,
@@ -132,7 +132,7 @@ func (s *Store) Effects(ctx context.Context, id run.ID) (_ []Effect, err error) 
 // KeepEffect has an effect that has failed repeated from next on, by whoever calls
 // DueEffect; intent says how. One that is done stays so.
 func (s *Store) KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error {
-	_, err := s.single.ExecContext(ctx, `
+	_, err := s.writer.ExecContext(ctx, `
 		UPDATE effects SET intent = ?, next_try = ?, tries = tries + 1 WHERE key = ? AND status = 'intended'`,
 		blob(intent), micros(next), key)
 	if err != nil {
@@ -197,10 +197,10 @@ func (s *Store) LabelOvertaken(ctx context.Context, owner, repo string, issue in
 	err = s.reader.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM effects
 			WHERE kind = 'label' AND created_at > ?1
-			AND (instr(key || ?8, ?2) > 0 OR instr(key || ?8, ?3) > 0))
+			AND (instr(key || char(10), ?2) > 0 OR instr(key || char(10), ?3) > 0))
 		OR ?4 = 1 AND EXISTS (SELECT 1 FROM runs
 			WHERE repo_owner = ?5 AND repo_name = ?6 AND issue_number = ?7 AND created_at > ?1)`,
-		micros(since), by[0], by[1], add, owner, repo, issue, "\n").Scan(&overtaken)
+		micros(since), by[0], by[1], add, owner, repo, issue).Scan(&overtaken)
 	if err != nil {
 		return false, fmt.Errorf("look for later labels of %s/%s#%d: %w", owner, repo, issue, err)
 	}

@@ -31,9 +31,9 @@ func addInput(t testing.TB, st *store.Store, in store.Input) (id int64, fresh bo
 
 // TestInputSpeaksOnce: what came from one source is stored once, taken in once,
 // and keeps its words.
-func testInputSpeaksOnce(t *testing.T, e engine) {
+func TestInputSpeaksOnce(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	id, first := addInput(t, st, anInput("comment:1", 1))
 	again := anInput("comment:1", 1)
 	again.Text = "/ralph skip T3"
@@ -78,9 +78,9 @@ func testInputSpeaksOnce(t *testing.T, e engine) {
 	wantErr(t, err, store.ErrNotFound)
 }
 
-func testPendingInputsByKindInOrder(t *testing.T, e engine) {
+func TestPendingInputsByKindInOrder(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	for i, kind := range []store.InputKind{store.InputReview, store.InputCommand, store.InputAnswer, store.InputCommand} {
 		in := anInput(string(kind)+string(rune('a'+i)), int64(i))
 		in.Kind = kind
@@ -111,9 +111,9 @@ func testPendingInputsByKindInOrder(t *testing.T, e engine) {
 	}
 }
 
-func testCountInputs(t *testing.T, e engine) {
+func TestCountInputs(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	for i := range 4 {
 		in := anInput("comment:"+string(rune('a'+i)), int64(i))
 		in.ReceivedAt = t0().Add(time.Duration(i) * time.Minute)
@@ -146,15 +146,15 @@ func testCountInputs(t *testing.T, e engine) {
 }
 
 // TestStateAndInputsTogether: a run that lost its lease takes nothing in.
-func testStateAndInputsTogether(t *testing.T, e engine) {
+func TestStateAndInputsTogether(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	createRun(t, st, aRun("r1", 7))
-	old, err := st.ClaimRun(t.Context(), "r1", "a", "", time.Minute, t0())
+	old, err := st.ClaimRun(t.Context(), "r1", "a", time.Minute, t0())
 	if err != nil {
 		t.Fatal(err)
 	}
-	lease, err := st.ClaimRun(t.Context(), "r1", "b", "", time.Minute, t0().Add(time.Hour))
+	lease, err := st.ClaimRun(t.Context(), "r1", "b", time.Minute, t0().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +179,9 @@ func testStateAndInputsTogether(t *testing.T, e engine) {
 	}
 }
 
-func testRunsByPullAndRename(t *testing.T, e engine) {
+func TestRunsByPullAndRename(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	createRun(t, st, aRun("r1", 7))
 	row, err := st.Run(t.Context(), "r1")
 	if err != nil {

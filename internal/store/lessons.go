@@ -41,7 +41,7 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 			return err
 		}
 		words := strings.Join(history.Words(lesson.Text()), " ")
-		if _, err := tx.ExecContext(ctx, tx.engine.search().insert, id, words); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`, id, words); err != nil {
 			return err
 		}
 		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
@@ -81,31 +81,6 @@ func forget(ctx context.Context, tx *Tx, rows *sql.Rows, err error) error {
 	return nil
 }
 
-// search is how an engine finds texts by their words.
-type search struct {
-	// insert takes a number and words with spaces between them.
-	insert string
-	// match is the condition on ?1, words in quotes with or between them; rank puts first
-	// what shares the most and the rarest words.
-	match, rank string
-	quote, or   string
-}
-
-func (e Engine) search() search {
-	if e == Postgres {
-		return search{
-			insert: `INSERT INTO lessons_words (rowid, words) VALUES (?, array_to_tsvector(string_to_array(?, ' ')))`,
-			match:  `lessons_words.words @@ CAST(?1 AS tsquery)`, rank: `ts_rank(lessons_words.words, CAST(?1 AS tsquery)) DESC`,
-			quote: `'`, or: ` | `,
-		}
-	}
-	return search{
-		insert: `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`,
-		match:  `lessons_words.words MATCH ?1`, rank: `lessons_words.rank`,
-		quote: `"`, or: ` OR `,
-	}
-}
-
 // candidates is how many lessons that share a word are looked at closely.
 const candidates = 200
 
@@ -115,12 +90,11 @@ func (l *lessons) Similar(ctx context.Context, q history.Query, n int) ([]histor
 	if len(words) == 0 {
 		return nil, nil
 	}
-	search := l.store.engine.search()
 	rows, err := l.store.reader.QueryContext(ctx, `
 		SELECT lessons.lesson FROM lessons_words JOIN lessons ON lessons.id = lessons_words.rowid
-		WHERE `+search.match+` AND lessons.repo_node = ?2 AND lessons.merged = 1
-		ORDER BY `+search.rank+`, lessons.id DESC LIMIT ?3`,
-		search.quote+strings.Join(words, search.quote+search.or+search.quote)+search.quote, l.repo, max(candidates, n))
+		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ? AND lessons.merged = 1
+		ORDER BY lessons_words.rank, lessons.id DESC LIMIT ?`,
+		`"`+strings.Join(words, `" OR "`)+`"`, l.repo, max(candidates, n))
 	if err != nil {
 		return nil, fmt.Errorf("look for lessons: %w", err)
 	}

@@ -31,9 +31,9 @@ func (m mergedMemory) Similar(ctx context.Context, q history.Query, n int) ([]hi
 }
 
 // What a run taught is told to nobody before a person has merged its work.
-func testLessonsOnlyOfMergedWork(t *testing.T, e engine) {
+func TestLessonsOnlyOfMergedWork(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	m := st.Lessons("R_1")
 	pull := aRun("r2", 7)
 	pull.RepoNode, pull.PullNumber = "R_1", 12
@@ -82,10 +82,10 @@ func testLessonsOnlyOfMergedWork(t *testing.T, e engine) {
 	}
 }
 
-func testLessons(t *testing.T, e engine) {
+func TestLessons(t *testing.T) {
 	t.Parallel()
 	memory := func(t *testing.T) history.Memory {
-		st := e.fresh(t)
+		st := fresh(t)
 		return mergedMemory{st.Lessons("R_1"), st}
 	}
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -190,9 +190,9 @@ func testLessons(t *testing.T, e engine) {
 	})
 }
 
-func testARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T, e engine) {
+func TestARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	older, newer := aRun("r-1", 1), aRun("r-2", 1)
 	newer.RepoNode, newer.CreatedAt = "R_new", older.CreatedAt.Add(time.Hour)
 	createRun(t, st, newer)
@@ -206,9 +206,9 @@ func testARepositoryIsKnownByTheNameOfItsNewestRun(t *testing.T, e engine) {
 	}
 }
 
-func testLessonsStayWithTheirRepository(t *testing.T, e engine) {
+func TestLessonsStayWithTheirRepository(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	if err := st.Lessons("R_1").Remember(t.Context(),
 		history.Lesson{Key: "a", Title: "Serialise the report"}); err != nil {
 		t.Fatal(err)

@@ -94,13 +94,13 @@ func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, 
 	where, args := []string{"at >= ?"}, []any{micros(f.Since)}
 	with := func(cond string, arg any) { where, args = append(where, cond), append(args, arg) }
 	if f.Repo != "" {
-		with("lower(repo) = ?", lower(f.Repo))
+		with("lower(repo) = lower(?)", f.Repo)
 	}
 	if f.Issue != 0 {
 		with("issue_number = ?", f.Issue)
 	}
 	if f.Person != "" {
-		with("lower(person) = ?", lower(f.Person))
+		with("lower(person) = lower(?)", f.Person)
 	}
 	if f.Refused {
 		with("allowed = ?", 0)
@@ -155,11 +155,7 @@ func (s *Store) Backlog(ctx context.Context) (_ Backlog, err error) {
 		return b, fmt.Errorf("look what waits: %w", err)
 	}
 	b.Oldest = fromMicros(oldest)
-	size := `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`
-	if s.engine == Postgres {
-		size = `SELECT pg_database_size(current_database())`
-	}
-	if err := s.reader.QueryRowContext(ctx, size).
+	if err := s.reader.QueryRowContext(ctx, `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`).
 		Scan(&b.Bytes); err != nil {
 		return b, fmt.Errorf("look for the size of the database: %w", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-func testPause(t *testing.T, e engine) {
+func TestPause(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	paused := func(want time.Time) {
 		t.Helper()
 		if got, err := st.Paused(t.Context()); err != nil || !got.Equal(want) {
@@ -29,9 +29,9 @@ func testPause(t *testing.T, e engine) {
 	paused(time.Time{})
 }
 
-func testDecisions(t *testing.T, e engine) {
+func TestDecisions(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	for i, d := range []store.Decision{
 		{Repo: "ada/widgets", Issue: 1, Person: "eve", Action: "label", Reason: "permission: triage"},
 		{Repo: "ada/widgets", Issue: 1, Person: "ada", Action: "/ralph start", Allowed: true, Reason: "write"},
@@ -71,9 +71,9 @@ func testDecisions(t *testing.T, e engine) {
 	}
 }
 
-func testBacklog(t *testing.T, e engine) {
+func TestBacklog(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	createRun(t, st, aRun("r-1", 1))
 	for i := range 3 {
 		deliver(t, st, store.Delivery{GUID: string(rune('a' + i)), Event: "push", ReceivedAt: t0().Add(time.Duration(i) * time.Minute)},

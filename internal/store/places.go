@@ -28,10 +28,6 @@ type Place struct {
 	// it last asked.
 	Line int
 	Why  string
-	// Node is the one that has the run, and Room how many it takes at once, 0 where nothing is
-	// known of it.
-	Node string
-	Room int
 }
 
 // Places returns all places, and when each owner and repository last had a turn.
@@ -52,14 +48,12 @@ func places(ctx context.Context, db rowsQueryer) (_ []Place, _ map[string]time.T
 	}()
 	var out []Place
 	err = each(ctx, db, `
-		SELECT p.run_id, p.process, p.repo, p.owner, p.person, p.answer, p.came_at, p.asked_at, p.seen_at, p.granted_at,
-			p.line, p.why, coalesce(r.node, ''), coalesce(n.agents, 0)
-		FROM places AS p LEFT JOIN runs AS r ON r.id = p.run_id LEFT JOIN nodes AS n ON n.name = r.node
-		ORDER BY p.came_at, p.run_id`, func(scan func(...any) error) error {
+		SELECT run_id, process, repo, owner, person, answer, came_at, asked_at, seen_at, granted_at, line, why
+		FROM places ORDER BY came_at, run_id`, func(scan func(...any) error) error {
 		var p Place
 		var came, asked, seen, granted int64
 		if err := scan(&p.Run, &p.Process, &p.Repo, &p.Owner, &p.Person, &p.Answer, &came, &asked, &seen, &granted,
-			&p.Line, &p.Why, &p.Node, &p.Room); err != nil {
+			&p.Line, &p.Why); err != nil {
 			return err
 		}
 		p.CameAt, p.AskedAt, p.SeenAt, p.GrantedAt = fromMicros(came), fromMicros(asked), fromMicros(seen), fromMicros(granted)
@@ -175,26 +169,4 @@ func (s *Store) PrunePlaces(ctx context.Context, tx *Tx, before time.Time) error
 		return fmt.Errorf("forget old turns: %w", err)
 	}
 	return nil
-}
-
-// TakeTurn takes the next of the turns of a name, which are every apart, but for a few at once
-// after a pause, and says how long it is off. One that is more than most off is not taken. The clock
-// is PostgreSQL's, for processes that share a database there.
-func (s *Store) TakeTurn(ctx context.Context, name string, every, most time.Duration,
-	atOnce int) (wait time.Duration, err error) {
-	var off int64
-	// at is when the turn after the last one that was taken is, without the few at once.
-	err = s.single.QueryRowContext(ctx, `
-		WITH clock AS (SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT) AS now),
-		taken AS (
-			INSERT INTO turns (name, at) SELECT ?1, now + CAST(?2 AS BIGINT) - CAST(?4 AS BIGINT) FROM clock
-			ON CONFLICT (name) DO UPDATE SET at = greatest(turns.at, (SELECT now FROM clock) - ?4) + ?2
-			WHERE turns.at <= (SELECT now FROM clock) + CAST(?3 AS BIGINT)
-			RETURNING at - ?2 AS at)
-		SELECT coalesce((SELECT at FROM taken), (SELECT at FROM turns WHERE name = ?1)) - (SELECT now FROM clock)`,
-		name, every.Microseconds(), most.Microseconds(), every.Microseconds()*int64(atOnce-1)).Scan(&off)
-	if err != nil {
-		return 0, fmt.Errorf("take a turn of %s: %w", name, err)
-	}
-	return max(time.Duration(off)*time.Microsecond, 0), nil
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-func testPlaces(t *testing.T, e engine) {
+func TestPlaces(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	do := func(f func(tx *store.Tx) error) {
 		t.Helper()

@@ -29,9 +29,9 @@ func replaceRun(t *testing.T, st *store.Store, r store.Run) {
 
 // TestRunOfPlan: a plan has the run that it had last, and other plans and
 // checkouts have theirs.
-func testRunOfPlan(t *testing.T, e engine) {
+func TestRunOfPlan(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	_, err := st.RunOfPlan(t.Context(), "/a", "plan:x.md")
 	wantErr(t, err, store.ErrNotFound)
 	issue := aRun("r-issue", 7)
@@ -60,9 +60,9 @@ func testRunOfPlan(t *testing.T, e engine) {
 }
 
 // TestReplacedRunIsForgotten: what was noted of it goes, and nothing else.
-func testReplacedRunIsForgotten(t *testing.T, e engine) {
+func TestReplacedRunIsForgotten(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	replaceRun(t, st, planRun("r-1", "/a", "plan:x.md"))
 	replaceRun(t, st, planRun("r-10", "/a", "plan:y.md")) // its id begins like that of the first
 	ids := []run.ID{"r-1", "r-10"}
@@ -120,15 +120,15 @@ func testReplacedRunIsForgotten(t *testing.T, e engine) {
 
 // TestPlanHasOneActiveRun: the second comes in the place of the first only by
 // ReplaceRun.
-func testPlanHasOneActiveRun(t *testing.T, e engine) {
+func TestPlanHasOneActiveRun(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	replaceRun(t, st, planRun("r-1", "/a", "plan:x.md"))
 	wantErr(t, st.InTx(t.Context(), func(tx *store.Tx) error {
 		return st.CreateRun(t.Context(), tx, planRun("r-2", "/a", "plan:x.md"))
 	}), store.ErrRunActive)
 	// Who drove the first no longer does.
-	lease, err := st.ClaimRun(t.Context(), "r-1", "x", "", time.Hour, t0())
+	lease, err := st.ClaimRun(t.Context(), "r-1", "x", time.Hour, t0())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// testQueries asks what no other test of the suite asks.
-func testQueries(t *testing.T, e engine) {
+// TestQueries asks what no other test asks.
+func TestQueries(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	st := e.fresh(t)
+	st := fresh(t)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -57,7 +57,7 @@ func testQueries(t *testing.T, e engine) {
 		r.CreatedAt = t0().Add(time.Duration(i) * time.Second)
 		createRun(t, st, r)
 	}
-	lease, err := st.ClaimRun(ctx, "r-1", "me", "", time.Hour, t0())
+	lease, err := st.ClaimRun(ctx, "r-1", "me", time.Hour, t0())
 	must(err)
 	must(st.SaveState(ctx, "r-1", lease, run.PhaseDone, run.EndAllTasksComplete, nil, t0().Add(time.Minute)))
 	replaceRun(t, st, planRun("p-1", "/a", "plan:x.md"))

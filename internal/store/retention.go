@@ -84,7 +84,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 			*p.count += n
 		}
 	}
-	if s.engine == SQLite && done != (Pruned{}) {
+	if done != (Pruned{}) {
 		if _, err := s.writer.ExecContext(ctx, `PRAGMA incremental_vacuum`); err != nil {
 			return done, fmt.Errorf("prune: give room back: %w", err)
 		}
@@ -104,7 +104,7 @@ func (s *Store) Prunable(ctx context.Context, now time.Time) (Pruned, error) {
 	return found, nil
 }
 
-// dropBodies, on SQLite, moves what is left of each row to the end of the table: at its
+// dropBodies moves what is left of each row to the end of the table: at its
 // place it would keep the page that its body needed nearly empty, and the file twice as
 // large.
 func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
@@ -112,12 +112,10 @@ func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64,
 	if err != nil {
 		return 0, err
 	}
-	set := `body = ?`
-	if tx.engine == SQLite {
-		set += `, rowid = (SELECT max(rowid) + 1 FROM deliveries)`
-	}
 	for _, guid := range guids {
-		if _, err := tx.ExecContext(ctx, `UPDATE deliveries SET `+set+` WHERE guid = ?`, blob(nil), guid); err != nil {
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE deliveries SET body = ?, rowid = (SELECT max(rowid) + 1 FROM deliveries) WHERE guid = ?`,
+			blob(nil), guid); err != nil {
 			return 0, err
 		}
 	}
@@ -156,8 +154,7 @@ func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Di
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,
 				created_at, ended_at)
-			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, CAST(? AS DOUBLE PRECISION), CAST(? AS INTEGER),
-				created_at, updated_at
+			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, ?, ?, created_at, updated_at
 			FROM runs WHERE id = ?
 			ON CONFLICT DO NOTHING`, cost, iterations, id); err != nil {
 			return 0, fmt.Errorf("run %s: %w", id, err)

@@ -37,9 +37,9 @@ func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Tim
 
 // Bodies go first, then the rows; what nobody has dealt with stays, and so does the
 // word on labels, without which they would count as missed.
-func testPruneDeliveries(t *testing.T, e engine) {
+func TestPruneDeliveries(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	other := func(guid string) store.Delivery {
 		return store.Delivery{GUID: guid, Event: "push", RepoNode: "R_1", Body: []byte("{}"), ReceivedAt: t0()}
 	}
@@ -86,9 +86,9 @@ func testPruneDeliveries(t *testing.T, e engine) {
 	}
 }
 
-func testPruneRuns(t *testing.T, e engine) {
+func TestPruneRuns(t *testing.T) {
 	t.Parallel()
-	st, ctx := e.fresh(t), t.Context()
+	st, ctx := fresh(t), t.Context()
 	for issue, id := range []run.ID{"r-1", "r-11", "r-2"} { // one's id begins like another's
 		createRun(t, st, aRun(id, issue+1))
 		if _, err := st.BeginEffect(ctx, string(id)+":comment", id, "comment", nil, t0()); err != nil {
@@ -144,7 +144,7 @@ func testPruneRuns(t *testing.T, e engine) {
 // end has a run end with that state.
 func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
 	t.Helper()
-	lease, err := st.ClaimRun(t.Context(), id, "me", "", time.Minute, t0())
+	lease, err := st.ClaimRun(t.Context(), id, "me", time.Minute, t0())
 	if err == nil {
 		err = st.SaveState(t.Context(), id, lease, run.PhaseDone, run.EndRalphDone, state, t0())
 	}
@@ -189,9 +189,9 @@ func TestPruneGivesRoomBack(t *testing.T) {
 }
 
 // The state of a run that has ended is kept small, and reads as it was.
-func testEndedStatesAreCompressed(t *testing.T, e engine) {
+func TestEndedStatesAreCompressed(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	createRun(t, st, aRun("r-1", 1))
 	state := bytes.Repeat([]byte(`{"Progress": "# Progress\n"}`), 4000)
 	end(t, st, "r-1", state)

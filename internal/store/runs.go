@@ -35,9 +35,6 @@ type Run struct {
 	CancelBy          string
 	// PullNumber is the pull request that the run works on, 0 for none.
 	PullNumber int
-	// Node is the one whose machine has the run's tree and processes, "" while no node has
-	// taken it, and always where the database is a file.
-	Node string
 	// LeaseOwner drives the run until LeaseUntil; "" is nobody.
 	LeaseOwner string
 	LeaseUntil time.Time
@@ -56,7 +53,7 @@ type Lease struct {
 
 const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 	phase, end_reason, state, cancel_requested_at, cancel_by,
-	pull_number, node, lease_owner, lease_until, generation, created_at, updated_at`
+	pull_number, lease_owner, lease_until, generation, created_at, updated_at`
 
 // runRow is the stored form of a Run.
 type runRow struct {
@@ -67,7 +64,7 @@ type runRow struct {
 func (r *runRow) scan(scan func(...any) error) (err error) {
 	if err := scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
 		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.PullNumber, &r.Node, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
+		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
 		return err
 	}
 	r.State, err = unpacked(filled(r.State))
@@ -188,7 +185,7 @@ func (s *Store) NotePull(ctx context.Context, tx *Tx, id run.ID, pull int) error
 func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name string, installation int64) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE runs SET repo_owner = ?, repo_name = ?,
-			installation_id = coalesce(nullif(CAST(? AS BIGINT), 0), installation_id)
+			installation_id = coalesce(nullif(?, 0), installation_id)
 		WHERE repo_node = ?`, owner, name, installation, repoNode)
 	if err != nil {
 		return fmt.Errorf("rename repository %s/%s: %w", owner, name, err)
@@ -200,8 +197,8 @@ func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name st
 // knew it by, in any case of letters, or ErrNotFound.
 func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
 	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
-		`WHERE lower(repo_owner) = ? AND lower(repo_name) = ? ORDER BY created_at DESC, rowid DESC LIMIT 1`,
-		lower(owner), lower(name))
+		`WHERE lower(repo_owner) = lower(?) AND lower(repo_name) = lower(?) ORDER BY created_at DESC, rowid DESC LIMIT 1`,
+		owner, name)
 	return row.RepoNode, err
 }
 
@@ -248,44 +245,34 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 	return out, nil
 }
 
-// ActiveRunIDs lists the ids of ActiveRuns with the nodes that have them, as tx sees them.
-func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) (ids []run.ID, nodes []string, err error) {
-	add := func(scan func(...any) error) error {
-		var id run.ID
-		var node string
-		if err := scan(&id, &node); err != nil {
-			return err
-		}
-		ids, nodes = append(ids, id), append(nodes, node)
-		return nil
-	}
-	err = each(ctx, tx, `SELECT id, node FROM runs WHERE active = 1 ORDER BY created_at, rowid`, add)
+// ActiveRunIDs lists the ids of ActiveRuns, as tx sees them.
+func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) ([]run.ID, error) {
+	found, err := texts(ctx, tx, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 	if err != nil {
-		return nil, nil, fmt.Errorf("active run ids: %w", err)
+		return nil, fmt.Errorf("active run ids: %w", err)
 	}
-	return ids, nodes, nil
+	ids := make([]run.ID, len(found))
+	for i, id := range found {
+		ids[i] = run.ID(id)
+	}
+	return ids, nil
 }
 
-// ClaimRun takes the lease of a run of a node that nobody holds, or whose lease has run
+// ClaimRun takes the lease of a run that nobody holds, or whose lease has run
 // out, for ttl from now. A lease that is held gives ErrLeaseTaken, to its own
-// owner as well: two workers of one process exclude each other like any two. A run that
-// another node has, or none yet, gives ErrElsewhere.
+// owner as well: two workers of one process exclude each other like any two.
 func (s *Store) ClaimRun(
-	ctx context.Context, id run.ID, owner, node string, ttl time.Duration, now time.Time,
+	ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time,
 ) (Lease, error) {
 	lease := Lease{Owner: owner}
-	err := s.single.QueryRowContext(ctx, `
+	err := s.writer.QueryRowContext(ctx, `
 		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
-		WHERE id = ? AND node = ? AND (lease_owner = '' OR lease_until <= ?)
+		WHERE id = ? AND (lease_owner = '' OR lease_until <= ?)
 		RETURNING generation`,
-		owner, micros(now.Add(ttl)), id, node, micros(now)).Scan(&lease.Generation)
+		owner, micros(now.Add(ttl)), id, micros(now)).Scan(&lease.Generation)
 	if errors.Is(err, sql.ErrNoRows) {
-		row, err := s.Run(ctx, id)
-		if err != nil {
+		if _, err := s.Run(ctx, id); err != nil {
 			return Lease{}, fmt.Errorf("claim: %w", err)
-		}
-		if row.Node != node {
-			return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrElsewhere)
 		}
 		return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrLeaseTaken)
 	}
@@ -298,7 +285,7 @@ func (s *Store) ClaimRun(
 // RenewLease keeps a lease for another ttl from now. A lease that ran out but
 // that nobody else has taken is still ours. Otherwise it returns ErrLeaseLost.
 func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Duration, now time.Time) error {
-	res, err := s.single.ExecContext(ctx, `
+	res, err := s.writer.ExecContext(ctx, `
 		UPDATE runs SET lease_until = ? WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		micros(now.Add(ttl)), id, l.Owner, l.Generation)
 	if err != nil {
@@ -309,7 +296,7 @@ func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Dur
 
 // ReleaseRun gives a lease back, or returns ErrLeaseLost.
 func (s *Store) ReleaseRun(ctx context.Context, id run.ID, l Lease) error {
-	res, err := s.single.ExecContext(ctx, `
+	res, err := s.writer.ExecContext(ctx, `
 		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE id = ? AND lease_owner = ? AND generation = ?`,
 		id, l.Owner, l.Generation)
 	if err != nil {
@@ -325,7 +312,7 @@ func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
 		return nil
 	}
 	// An owner may have died before it let go of a run that had just ended.
-	if _, err := s.single.ExecContext(ctx, `
+	if _, err := s.writer.ExecContext(ctx, `
 		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ? AND (active = 1
 			OR id IN (SELECT id FROM runs WHERE active = 0 ORDER BY ended_at DESC LIMIT 100))`, owner); err != nil {
 		return fmt.Errorf("release leases of %s: %w", owner, err)
@@ -348,8 +335,7 @@ func (s *Store) SaveStateTx(
 ) error {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE runs SET phase = ?1, active = ?2, end_reason = ?3, state = ?4, updated_at = ?5,
-			node = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN node ELSE '' END,
-			ended_at = CASE WHEN CAST(?2 AS BIGINT) = 1 THEN 0 ELSE CAST(?5 AS BIGINT) END
+			ended_at = CASE WHEN ?2 = 1 THEN 0 ELSE ?5 END
 		WHERE id = ?6 AND lease_owner = ?7 AND generation = ?8`,
 		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
 	if isUnique(err) { // a terminal run made active again beside a newer one

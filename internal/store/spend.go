@@ -17,7 +17,7 @@ func (s *Store) Spend() spend.Ledger { return &ledger{s} }
 type ledger struct{ store *Store }
 
 func (l *ledger) inTx(ctx context.Context, what string, f func(tx *Tx) error) error {
-	if err := l.store.spend.inTx(ctx, f); err != nil {
+	if err := inTx(ctx, l.store.spend, f); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -177,7 +177,7 @@ func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
 // Report implements spend.Ledger.
 func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err error) {
 	// One transaction, so that both parts are of the same moment.
-	err = l.store.reader.snapshot(ctx, func(tx *Tx) error {
+	err = inTx(ctx, l.store.reader, func(tx *Tx) error {
 		if r.Models, err = modelUses(ctx, tx, start); err != nil {
 			return err
 		}

@@ -31,10 +31,6 @@ func openSpend(t *testing.T, name string) spend.Ledger {
 
 func TestSpend(t *testing.T) {
 	t.Parallel()
-	testSpend(t, func(t testing.TB) string { return filepath.Join(t.TempDir(), "ralph.db") })
-}
-
-func testSpend(t *testing.T, database func(testing.TB) string) {
 	const worst = spend.USD(400)
 	id := run.ID("r1")
 	start := func(name string, limit spend.USD, more ...spend.Scope) spend.Start {
@@ -64,7 +60,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	}
 
 	t.Run("what was spent before is carried over once", func(t *testing.T) {
-		dir := database(t)
+		dir := filepath.Join(t.TempDir(), "ralph.db")
 		issue := spend.IssueScope("I_1", 1000)
 		for range 2 {
 			l := openSpend(t, dir)
@@ -84,7 +80,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 		spent(t, l, "issue:I_2", 0)
 	})
 	t.Run("a start is found until it ends", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		want := start("r1-1", 1000, spend.TaskScope(id, "T1", 500))
 		want.Hosts = []string{"preset:npm", "*.host.example"}
 		begin(t, l, want)
@@ -114,13 +110,13 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("beginning again changes nothing", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		begin(t, l, start("r1-1", 1000), start("r1-1", 5))
 		reserve(t, l, "r1-1")
 	})
 
 	t.Run("what is reserved counts until it is settled", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		begin(t, l, start("r1-1", 1000, spend.TaskScope(id, "T1", 0)))
 		first, second := reserve(t, l, "r1-1"), reserve(t, l, "r1-1")
 		spent(t, l, "run:r1", 800)
@@ -155,7 +151,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("every limit holds, and none is charged for another's refusal", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		day := spend.DayScope("R_1", "2026-03-01", 1000)
 		begin(t, l, start("r1-1", 0, spend.TaskScope(id, "T1", 500), day),
 			start("r1-2", 0, spend.TaskScope(id, "T2", 500), day), start("r1-3", 0, spend.TaskScope(id, "T3", 0), day))
@@ -173,7 +169,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("refusals are kept once each", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		begin(t, l, start("r1-1", 0))
 		want := []spend.Refusal{{Reason: "b"}, {Reason: "a", Budget: true}}
 		for _, r := range append(want, want...) {
@@ -191,7 +187,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("hosts are kept with their last figures, once for each reason", func(t *testing.T) {
-		dir := database(t)
+		dir := filepath.Join(t.TempDir(), "ralph.db")
 		l := openSpend(t, dir)
 		begin(t, l, start("r1-1", 0), start("r1-2", 0))
 		if err := l.End(t.Context(), "r1-1"); err != nil {
@@ -222,7 +218,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("a process that was killed leaves its reservations", func(t *testing.T) {
-		dir := database(t)
+		dir := filepath.Join(t.TempDir(), "ralph.db")
 		l := openSpend(t, dir)
 		begin(t, l, start("r1-1", 1000))
 		if err := l.Settle(t.Context(), reserve(t, l, "r1-1"), spend.Charge{Cost: 50}); err != nil {
@@ -241,7 +237,7 @@ func testSpend(t *testing.T, database func(testing.TB) string) {
 	})
 
 	t.Run("many at once", func(t *testing.T) {
-		l := openSpend(t, database(t))
+		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		const limit = 10 * worst
 		begin(t, l, start("r1-1", limit))
 		var wg sync.WaitGroup

@@ -11,12 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
@@ -33,8 +29,6 @@ var (
 	ErrRunActive = errors.New("store: the issue has an active run")
 	// ErrLeaseTaken: someone else drives the run now.
 	ErrLeaseTaken = errors.New("store: lease taken")
-	// ErrElsewhere: another node has the run, or no node has it yet.
-	ErrElsewhere = errors.New("store: another node has the run")
 	// ErrLeaseLost: the lease used to be ours, and no longer is.
 	ErrLeaseLost = run.ErrLeaseLost
 	// ErrNewer: a newer version of the program has changed the tables.
@@ -42,17 +36,12 @@ var (
 	// ErrGone: the file was removed or replaced while it was open. What is written to it
 	// is lost.
 	ErrGone = errors.New("store: the database file is gone")
-	// ErrOlderWorks: a server of an older version works on the database, and cannot on the tables
-	// that this program needs.
-	ErrOlderWorks = errors.New("store: a server of an older version works on the database")
 	// ErrDamaged: the file is no database, or no longer a whole one.
 	ErrDamaged = errors.New("store: the database is damaged")
 	// ErrReadOnly: nothing can be written to the file.
 	ErrReadOnly = errors.New("store: the database cannot be written")
 	// ErrFull: the disk is full.
 	ErrFull = errors.New("store: the disk is full")
-	// ErrUnreachable: no connection to PostgreSQL can be made.
-	ErrUnreachable = errors.New("store: the database cannot be reached")
 )
 
 const (
@@ -62,56 +51,27 @@ const (
 	readers = 4
 )
 
-// Codes of PostgreSQL's errors: https://www.postgresql.org/docs/15/errcodes-appendix.html.
-const (
-	pgUnique       = "23505"
-	pgReadOnly     = "25006"
-	pgForbidden    = "42501"
-	pgFull         = "53100"
-	pgDamaged      = "XX001"
-	pgIndexDamaged = "XX002"
-)
-
-//go:embed migrations/*/*.sql
+//go:embed migrations/sqlite/*.sql
 var migrations embed.FS
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
-	engine Engine
-	// path is that of SQLite's file, and file the one that was opened; unset on PostgreSQL.
 	path string
+	// file is the one that was opened.
 	file fs.FileInfo
 	// writer has one connection: the transactions of a process take turns.
-	writer *pool
-	reader *pool
-	// single writes in statements of their own that need no turn.
-	single *pool
-	// spend writes what requests cost. On SQLite it does not wait for the disk: the log
-	// has it when the process dies, and the next transaction of the writer brings it
-	// to the disk. An agent waits for each of these.
-	spend *pool
-	// conns are PostgreSQL's, closed after the pools.
-	conns []*pgxpool.Pool
-	// tables is the version of the tables that this program knows.
-	tables int64
-	// failover is what FollowFailovers asks for.
-	failover atomic.Pointer[failover]
+	writer *sql.DB
+	reader *sql.DB
+	// spend writes what requests cost. It does not wait for the disk: the log has it when
+	// the process dies, and the next transaction of the writer brings it to the disk. An
+	// agent waits for each of these.
+	spend *sql.DB
 }
 
-// Open opens a database and brings its tables up to date. Processes that open the same
-// one at the same moment wait for each other.
-//
-// The name is the URL of a database in PostgreSQL 15 or newer, as libpq has them
-// (postgres://user@host/name?sslmode=verify-full), or the path of a file of SQLite, which
-// is made where there is none (its directory must exist). No error shows a password.
-func Open(ctx context.Context, name string) (*Store, error) {
-	if IsPostgres(name) {
-		return openPostgres(ctx, name)
-	}
-	return openFile(ctx, name)
-}
-
-func openFile(ctx context.Context, path string) (*Store, error) {
+// Open opens the database file at path, which is made where there is none (its directory
+// must exist), and brings its tables up to date. Processes that open the same one at the
+// same moment wait for each other.
+func Open(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -127,12 +87,11 @@ func openFile(ctx context.Context, path string) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 
-	s := &Store{engine: SQLite, path: path, file: info}
+	s := &Store{path: path, file: info}
 	if s.writer, err = openPool(path, 1, "immediate", "auto_vacuum(INCREMENTAL)", "journal_mode(WAL)", "synchronous(FULL)",
 		"foreign_keys(1)"); err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
-	s.single = s.writer
 	if s.reader, err = openPool(path, readers, "deferred", "query_only(1)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.writer.Close())
 	}
@@ -145,7 +104,7 @@ func openFile(ctx context.Context, path string) (*Store, error) {
 	return s, nil
 }
 
-func openPool(path string, size int, txlock string, pragmas ...string) (*pool, error) {
+func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB, error) {
 	q := url.Values{
 		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())},
 		"_txlock":       {txlock},
@@ -157,20 +116,17 @@ func openPool(path string, size int, txlock string, pragmas ...string) (*pool, e
 		return nil, err
 	}
 	db.SetMaxIdleConns(size)
-	return newPool(db, SQLite, size, 0), nil
+	db.SetMaxOpenConns(size)
+	return db, nil
 }
 
-// provider knows the migrations of the engine.
+// provider knows the migrations.
 func (s *Store) provider() (*goose.Provider, error) {
-	dialect := goose.DialectSQLite3
-	if s.engine == Postgres {
-		dialect = goose.DialectPostgres
-	}
-	dir, err := fs.Sub(migrations, "migrations/"+string(s.engine))
+	dir, err := fs.Sub(migrations, "migrations/sqlite")
 	if err != nil {
 		return nil, err
 	}
-	return goose.NewProvider(dialect, s.writer.db, dir, goose.WithDisableGlobalRegistry(true))
+	return goose.NewProvider(goose.DialectSQLite3, s.writer, dir, goose.WithDisableGlobalRegistry(true))
 }
 
 func (s *Store) migrate(ctx context.Context) error {
@@ -182,40 +138,26 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	s.tables = know
 	if have > know {
-		if ok, err := s.worksOnNewer(ctx, know); err != nil || ok {
-			return err
-		}
 		return fmt.Errorf("%w: its tables are of version %d, this program knows %d", ErrNewer, have, know)
-	}
-	if err := s.besideOlder(ctx, have); err != nil {
-		return err
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	return s.noteOldest(ctx)
+	return nil
 }
 
 // Close closes the database. Transactions that are open end first.
 func (s *Store) Close() error {
-	err := errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
-	for _, p := range s.conns {
-		p.Close()
-	}
-	return err
+	return errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
 }
-
-// Engine is what keeps the tables.
-func (s *Store) Engine() Engine { return s.engine }
 
 // DB is the writing connection, for the queue, which keeps its own tables in
 // the same database so that a row and its job commit together. It is one
 // connection: to use it inside a function given to InTx is a deadlock.
-func (s *Store) DB() *sql.DB { return s.writer.db }
+func (s *Store) DB() *sql.DB { return s.writer }
 
-// Path is the absolute path of SQLite's file, "" on PostgreSQL.
+// Path is the absolute path of the file.
 func (s *Store) Path() string { return s.path }
 
 // InTx runs f in one writing transaction: committed, and on disk, when f
@@ -226,7 +168,7 @@ func (s *Store) Path() string { return s.path }
 // A file that was removed meanwhile would take the transaction and lose it: that is
 // ErrGone, and nothing is committed.
 func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
-	return s.writer.inTx(ctx, func(tx *Tx) error {
+	return inTx(ctx, s.writer, func(tx *Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
@@ -236,9 +178,6 @@ func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
 
 // present is ErrGone unless the file is the one that was opened.
 func (s *Store) present() error {
-	if s.engine == Postgres {
-		return nil
-	}
 	info, err := os.Stat(s.path)
 	if err == nil && os.SameFile(info, s.file) {
 		return nil
@@ -250,11 +189,6 @@ func (s *Store) present() error {
 // disk is full, the file locked, damaged, read-only or gone. Give ctx a time limit.
 func (s *Store) Writable(ctx context.Context) error {
 	err := s.InTx(ctx, func(tx *Tx) error {
-		if s.engine == Postgres {
-			// A transaction that has a number is written to the log.
-			_, err := tx.ExecContext(ctx, `SELECT pg_current_xact_id()`)
-			return err
-		}
 		// The tables are numbered by goose; this number is ours, and in the first page.
 		_, err := tx.ExecContext(ctx, `PRAGMA user_version = `+strconv.FormatInt(time.Now().Unix(), 10))
 		return err
@@ -300,9 +234,6 @@ func filled(b []byte) []byte {
 // isUnique says whether err is the violation of a unique index (and not of a
 // primary key).
 func isUnique(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == pgUnique
-	}
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code() == sqlitelib.SQLITE_CONSTRAINT_UNIQUE
 }
@@ -315,23 +246,13 @@ func trouble(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		code = e.Code() & 0xff
 	}
-	state := ""
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		state = e.Code
-	}
-	_, unconnected := errors.AsType[*pgconn.ConnectError](err)
 	switch {
-	case unconnected && strings.Contains(err.Error(), "read only"): // the words of pgconn about a standby
-		word = ErrReadOnly
-	case unconnected:
-		word = ErrUnreachable
-	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT, state == pgDamaged,
-		state == pgIndexDamaged:
+	case code == sqlitelib.SQLITE_NOTADB, code == sqlitelib.SQLITE_CORRUPT:
 		word = ErrDamaged
 	case code == sqlitelib.SQLITE_READONLY, code == sqlitelib.SQLITE_PERM, errors.Is(err, fs.ErrPermission),
-		errors.Is(err, unix.EROFS), state == pgReadOnly, state == pgForbidden:
+		errors.Is(err, unix.EROFS):
 		word = ErrReadOnly
-	case code == sqlitelib.SQLITE_FULL, errors.Is(err, unix.ENOSPC), state == pgFull:
+	case code == sqlitelib.SQLITE_FULL, errors.Is(err, unix.ENOSPC):
 		word = ErrFull
 	default:
 		return err
@@ -340,15 +261,8 @@ func trouble(err error) error {
 }
 
 // Check reads the whole database, and is ErrDamaged where some of it does not fit the
-// rest. It takes about a second for each gigabyte. PostgreSQL looks after itself: there it
-// is enough that it answers.
+// rest. It takes about a second for each gigabyte.
 func (s *Store) Check(ctx context.Context) error {
-	if s.engine == Postgres {
-		if err := s.reader.db.PingContext(ctx); err != nil {
-			return fmt.Errorf("check the database: %w", trouble(err))
-		}
-		return nil
-	}
 	var said string
 	if err := s.reader.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&said); err != nil {
 		return fmt.Errorf("check the database: %w", trouble(err))

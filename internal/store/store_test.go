@@ -36,7 +36,13 @@ func open(t testing.TB, path string) *store.Store {
 
 func fresh(t testing.TB) *store.Store {
 	t.Helper()
-	return open(t, filepath.Join(t.TempDir(), "bot.db"))
+	return open(t, newFile(t))
+}
+
+// newFile gives the name of a new database.
+func newFile(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "bot.db")
 }
 
 // inTx runs f in a transaction that must succeed.
@@ -127,9 +133,9 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-func testInTxRollsBack(t *testing.T, e engine) {
+func TestInTxRollsBack(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	boom := errors.New("boom")
 	insert := func(tx *store.Tx) error {
 		_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "g", ReceivedAt: t0()})
@@ -158,9 +164,9 @@ func testInTxRollsBack(t *testing.T, e engine) {
 	inTx(t, st, insert) // the connection is free again
 }
 
-func testDelivery(t *testing.T, e engine) {
+func TestDelivery(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	want := store.Delivery{
 		GUID: "g-1", Event: "issues", Action: "labeled", Installation: 11, RepoNode: "R_1",
 		Body: []byte("{\"a\":\"\x00\xff\"}"), ReceivedAt: t0(),
@@ -230,9 +236,9 @@ func testDelivery(t *testing.T, e engine) {
 	}
 }
 
-func testDeliveryAcceptedOnceAmongProcesses(t *testing.T, e engine) {
+func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
 	t.Parallel()
-	name := e.name(t)
+	name := newFile(t)
 	stores := []*store.Store{open(t, name), open(t, name)}
 	const guids, tries = 10, 4
 	var (
@@ -267,7 +273,7 @@ func testDeliveryAcceptedOnceAmongProcesses(t *testing.T, e engine) {
 	}
 }
 
-func testKilledProcess(t *testing.T, e engine) {
+func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name, commits string
@@ -278,7 +284,7 @@ func testKilledProcess(t *testing.T, e engine) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			name := e.name(t)
+			name := newFile(t)
 			st := open(t, name)
 			killChild(t, name, tc.commits)
 			if _, err := st.Delivery(t.Context(), "from-child"); !errors.Is(err, tc.want) {
@@ -296,9 +302,9 @@ func testKilledProcess(t *testing.T, e engine) {
 	}
 }
 
-func testExclusively(t *testing.T, e engine) {
+func TestExclusively(t *testing.T) {
 	t.Parallel()
-	name := e.name(t)
+	name := newFile(t)
 	a, b := open(t, name), open(t, name)
 	err := a.Exclusively(t.Context(), func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
@@ -312,9 +318,9 @@ func testExclusively(t *testing.T, e engine) {
 	}
 }
 
-func testRun(t *testing.T, e engine) {
+func TestRun(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	_, err := st.Run(t.Context(), "r-1")
 	wantErr(t, err, store.ErrNotFound)
 	_, err = st.ActiveRunByIssue(t.Context(), "R_1", 7)
@@ -349,7 +355,7 @@ func testRun(t *testing.T, e engine) {
 	}
 }
 
-func testOneActiveRunPerIssue(t *testing.T, e engine) {
+func TestOneActiveRunPerIssue(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []run.Phase{
 		run.PhaseQueued, run.PhasePreparing, run.PhasePlanning, run.PhaseAwaitingPerson, run.PhaseIterating,
@@ -357,9 +363,9 @@ func testOneActiveRunPerIssue(t *testing.T, e engine) {
 	} {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
-			st := e.fresh(t)
+			st := fresh(t)
 			createRun(t, st, aRun("r-1", 7))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "a", "", time.Minute, t0())
+			lease, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -368,7 +374,7 @@ func testOneActiveRunPerIssue(t *testing.T, e engine) {
 			}
 			var ids []run.ID
 			inTx(t, st, func(tx *store.Tx) (err error) {
-				ids, _, err = st.ActiveRunIDs(t.Context(), tx)
+				ids, err = st.ActiveRunIDs(t.Context(), tx)
 				return err
 			})
 			active, err := st.ActiveRuns(t.Context())
@@ -398,12 +404,12 @@ func testOneActiveRunPerIssue(t *testing.T, e engine) {
 	}
 }
 
-func testLease(t *testing.T, e engine) {
+func TestLease(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Minute
 	claim := func(t *testing.T, st *store.Store, owner string, now time.Time) store.Lease {
 		t.Helper()
-		l, err := st.ClaimRun(t.Context(), "r-1", owner, "", ttl, now)
+		l, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,12 +423,12 @@ func testLease(t *testing.T, e engine) {
 		"held": func(t *testing.T, st *store.Store) {
 			claim(t, st, "a", t0())
 			for _, owner := range []string{"a", "b"} {
-				_, err := st.ClaimRun(t.Context(), "r-1", owner, "", ttl, t0().Add(ttl-time.Second))
+				_, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, t0().Add(ttl-time.Second))
 				wantErr(t, err, store.ErrLeaseTaken)
 			}
 		},
 		"no such run": func(t *testing.T, st *store.Store) {
-			_, err := st.ClaimRun(t.Context(), "r-2", "a", "", ttl, t0())
+			_, err := st.ClaimRun(t.Context(), "r-2", "a", ttl, t0())
 			wantErr(t, err, store.ErrNotFound)
 		},
 		"run out and taken over": func(t *testing.T, st *store.Store) {
@@ -452,7 +458,7 @@ func testLease(t *testing.T, e engine) {
 			if err := st.RenewLease(t.Context(), "r-1", l, ttl, t0().Add(2*ttl)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := st.ClaimRun(t.Context(), "r-1", "b", "", ttl, t0().Add(3*ttl-time.Second))
+			_, err := st.ClaimRun(t.Context(), "r-1", "b", ttl, t0().Add(3*ttl-time.Second))
 			wantErr(t, err, store.ErrLeaseTaken)
 		},
 		"released": func(t *testing.T, st *store.Store) {
@@ -482,7 +488,7 @@ func testLease(t *testing.T, e engine) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			st := e.fresh(t)
+			st := fresh(t)
 			createRun(t, st, aRun("r-1", 7))
 			test(t, st)
 		})
@@ -491,9 +497,9 @@ func testLease(t *testing.T, e engine) {
 
 // Two processes race for one run, over and over; each round has one winner, and
 // only the winner's write counts.
-func testLeaseAmongProcesses(t *testing.T, e engine) {
+func TestLeaseAmongProcesses(t *testing.T) {
 	t.Parallel()
-	name := e.name(t)
+	name := newFile(t)
 	stores := []*store.Store{open(t, name), open(t, name)}
 	createRun(t, stores[0], aRun("r-1", 7))
 	ctx := t.Context()
@@ -507,7 +513,7 @@ func testLeaseAmongProcesses(t *testing.T, e engine) {
 		for i := range 6 {
 			st := stores[i%2]
 			g.Go(func() error {
-				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), "", time.Minute, t0())
+				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), time.Minute, t0())
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -536,13 +542,13 @@ func testLeaseAmongProcesses(t *testing.T, e engine) {
 	}
 }
 
-func testSaveState(t *testing.T, e engine) {
+func TestSaveState(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	want := aRun("r-1", 7)
 	createRun(t, st, want)
 	inTx(t, st, func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
-	l, err := st.ClaimRun(t.Context(), "r-1", "a", "", time.Minute, t0())
+	l, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -562,9 +568,9 @@ func testSaveState(t *testing.T, e engine) {
 	}
 }
 
-func testRequestCancel(t *testing.T, e engine) {
+func TestRequestCancel(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	cancel := func(id run.ID, by string, at time.Time) error {
 		return st.InTx(t.Context(), func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, id, by, at) })
 	}
@@ -595,9 +601,9 @@ func testRequestCancel(t *testing.T, e engine) {
 	check("r-2", "", time.Time{})
 }
 
-func testEffects(t *testing.T, e engine) {
+func TestEffects(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	ctx := t.Context()
 	begin := func(key, intent string, at time.Time) store.Effect {
 		t.Helper()
@@ -652,9 +658,9 @@ func testEffects(t *testing.T, e engine) {
 	}
 }
 
-func testDueEffect(t *testing.T, e engine) {
+func TestDueEffect(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	ctx := t.Context()
 	const longest, claimed = 10 * time.Minute, 3 * time.Minute
 	keep := func(key string, next time.Time) {
@@ -689,9 +695,9 @@ func testDueEffect(t *testing.T, e engine) {
 	due(t0(), "")
 }
 
-func testEffectBegunOnceAmongProcesses(t *testing.T, e engine) {
+func TestEffectBegunOnceAmongProcesses(t *testing.T) {
 	t.Parallel()
-	name := e.name(t)
+	name := newFile(t)
 	stores := []*store.Store{open(t, name), open(t, name)}
 	var (
 		g  errgroup.Group
@@ -714,9 +720,9 @@ func testEffectBegunOnceAmongProcesses(t *testing.T, e engine) {
 	}
 }
 
-func testRefused(t *testing.T, e engine) {
+func TestRefused(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	for _, tc := range []struct {
 		repo   string
 		issue  int
@@ -752,7 +758,7 @@ func TestGoneDatabase(t *testing.T) {
 			t.Parallel()
 			st := fresh(t)
 			createRun(t, st, aRun("r-1", 1))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "me", "", time.Minute, t0())
+			lease, err := st.ClaimRun(t.Context(), "r-1", "me", time.Minute, t0())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -769,9 +775,9 @@ func TestGoneDatabase(t *testing.T) {
 	}
 }
 
-func testOldestWaiting(t *testing.T, e engine) {
+func TestOldestWaiting(t *testing.T) {
 	t.Parallel()
-	st := e.fresh(t)
+	st := fresh(t)
 	for i, guid := range []string{"dealt with", "older", "newer"} {
 		inTx(t, st, func(tx *store.Tx) error {
 			_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0().Add(time.Duration(i) * time.Hour)})

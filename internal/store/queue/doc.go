@@ -13,10 +13,6 @@
 //     a tick runs, or in the quarter of a second until the queue has recorded
 //     the end of the tick, would be lost.
 //
-// Several processes may share a database. In PostgreSQL each belongs to a node (a server with a data
-// directory of its own), and jobs of a run are worked by the node that has the run; a node that is gone
-// loses its runs to others (see nodes.go).
-//
 // Invariants:
 //   - The queue holds no state that matters. Every job can be derived from the
 //     store, and is, at start and every half minute: losing all rows of the

@@ -65,7 +65,7 @@ func (advanceArgs) InsertOpts() river.InsertOpts {
 // EnqueueDelivery inserts the job that works an accepted delivery, in the
 // transaction that accepts it.
 func (q *Queue) EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) error {
-	if _, err := q.jobs.insert(ctx, tx, deliveryArgs{GUID: guid}, river.QueueDefault); err != nil {
+	if _, err := q.jobs.insert(ctx, tx, deliveryArgs{GUID: guid}); err != nil {
 		return fmt.Errorf("enqueue delivery %s: %w", guid, err)
 	}
 	return nil
@@ -75,27 +75,17 @@ func (q *Queue) EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) 
 // in the transaction that creates the run. Where there is one it does nothing;
 // to get a run's attention, Wake it.
 func (q *Queue) EnqueueAdvance(ctx context.Context, tx *store.Tx, id run.ID) error {
-	if _, err := q.insert(ctx, tx, advanceArgs{Run: id}, id); err != nil {
+	if _, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id}); err != nil {
 		return fmt.Errorf("enqueue advance of run %s: %w", id, err)
 	}
 	return nil
-}
-
-// insert inserts a job of a run where the node that has the run works it.
-func (q *Queue) insert(ctx context.Context, tx *store.Tx, args river.JobArgs,
-	id run.ID) (*rivertype.JobInsertResult, error) {
-	name, err := q.queueOfRun(ctx, tx, id)
-	if err != nil {
-		return nil, err
-	}
-	return q.jobs.insert(ctx, tx, args, name)
 }
 
 // Wake makes a run tick soon after tx commits, whatever it does now: insert it
 // in the transaction that writes what the run is to see. It also starts a run
 // that had ceased to tick.
 func (q *Queue) Wake(ctx context.Context, tx *store.Tx, id run.ID) error {
-	if _, err := q.insert(ctx, tx, wakeArgs{Run: id}, id); err != nil {
+	if _, err := q.jobs.insert(ctx, tx, wakeArgs{Run: id}); err != nil {
 		return fmt.Errorf("wake run %s: %w", id, err)
 	}
 	return nil
@@ -103,8 +93,6 @@ func (q *Queue) Wake(ctx context.Context, tx *store.Tx, id run.ID) error {
 
 func (q *Queue) workDelivery(ctx context.Context, job *river.Job[deliveryArgs]) error {
 	ctx = zerolog.Ctx(ctx).With().Str(keyDelivery, job.Args.GUID).Logger().WithContext(ctx)
-	ctx, release := q.whileHeld(ctx)
-	defer release()
 	err := q.handlers.Delivery(ctx, job.Args.GUID)
 	if errors.Is(err, ErrBusy) {
 		return river.JobSnooze(deliverySnooze)
@@ -130,8 +118,6 @@ func (*ticker[T]) Timeout(*river.Job[T]) time.Duration { return tickTimeout }
 func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) error {
 	snooze, err := q.advance(ctx, job.Args.Run)
 	switch {
-	case errors.Is(err, store.ErrElsewhere):
-		return q.route(ctx, job.JobRow, job.Args.Run, q.EnqueueAdvance)
 	case errors.Is(err, ErrBusy):
 		return river.JobSnooze(busySnooze)
 	case err != nil:
@@ -143,29 +129,6 @@ func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) er
 	default:
 		return river.JobSnooze(min(snooze, maxSnooze))
 	}
-}
-
-// route replaces a job of a run that this node does not have by one where it is worked, after
-// the run was given to a node.
-func (q *Queue) route(ctx context.Context, job *rivertype.JobRow, id run.ID,
-	again func(context.Context, *store.Tx, run.ID) error) error {
-	var node string
-	err := q.st.InTx(ctx, func(tx *store.Tx) (err error) {
-		if node, err = q.st.AssignRun(ctx, tx, id); err != nil || node == "" {
-			return err
-		}
-		if err := q.jobs.complete(ctx, tx, job); err != nil {
-			return err
-		}
-		return again(ctx, tx, id)
-	})
-	if err != nil {
-		return fmt.Errorf("route run %s: %w", id, err)
-	}
-	if node == "" { // all are being drained
-		return river.JobSnooze(maxSnooze)
-	}
-	return nil
 }
 
 type wokenKey struct{}
@@ -182,8 +145,6 @@ func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 	if _, ticked := q.woken.Load(job.ID); !ticked {
 		snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, true), job.Args.Run)
 		switch {
-		case errors.Is(err, store.ErrElsewhere):
-			return q.route(ctx, job.JobRow, job.Args.Run, q.Wake)
 		case errors.Is(err, ErrBusy):
 			return river.JobSnooze(busySnooze)
 		case err != nil:
@@ -206,23 +167,7 @@ func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 
 func (q *Queue) advance(ctx context.Context, id run.ID) (time.Duration, error) {
 	ctx = zerolog.Ctx(ctx).With().Str(keyRun, string(id)).Logger().WithContext(ctx)
-	ctx, release := q.whileHeld(ctx)
-	defer release()
 	return q.handlers.Advance(ctx, id)
-}
-
-// errAbsent ends what is done by a process that others may take for dead.
-var errAbsent = errors.New("queue: the connection to the database was lost")
-
-// whileHeld gives a context that ends when others may have taken this process for dead, and
-// do what it does.
-func (q *Queue) whileHeld(ctx context.Context) (_ context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(q.presence().held(), func() { cancel(errAbsent) })
-	return ctx, func() {
-		stop()
-		cancel(context.Canceled)
-	}
 }
 
 // ensurePolled says whether a polling job exists that will tick the run again.
@@ -230,7 +175,7 @@ func (q *Queue) whileHeld(ctx context.Context) (_ context.Context, release func(
 // caller has to ask again until that is decided.
 func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err error) {
 	err = q.st.InTx(ctx, func(tx *store.Tx) error {
-		res, err := q.insert(ctx, tx, advanceArgs{Run: id}, id)
+		res, err := q.jobs.insert(ctx, tx, advanceArgs{Run: id})
 		if err != nil {
 			return err
 		}
@@ -241,7 +186,7 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 			polled = false
 		case res.Job.State == rivertype.JobStateRetryable, time.Until(res.Job.ScheduledAt) > maxSnooze:
 			// It failed and waits long, but the run just moved on: no reason to.
-			err := q.jobs.retry(ctx, tx, res.Job.ID)
+			_, err := q.jobs.JobRetryTx(ctx, tx.Tx, res.Job.ID)
 			polled = err == nil
 			return err
 		default:
@@ -260,7 +205,7 @@ func (q *Queue) ensurePolled(ctx context.Context, id run.ID) (polled bool, err e
 // failures hours apart would add up to long waits and to giving up.
 func (q *Queue) forgetFailures(ctx context.Context, job *river.Job[advanceArgs]) error {
 	err := q.st.InTx(ctx, func(tx *store.Tx) error {
-		if err := q.jobs.complete(ctx, tx, job.JobRow); err != nil {
+		if err := complete(ctx, tx, job.JobRow); err != nil {
 			return err
 		}
 		return q.EnqueueAdvance(ctx, tx, job.Args.Run)

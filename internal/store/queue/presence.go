@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,64 +8,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
-
-	"github.com/org/ralph-action/internal/store"
 )
 
-// presence tells the processes that share a database which of them are alive.
-type presence interface {
-	// leave says that this process ends and leaves nothing undone.
-	leave() error
-	// held ends when others may take this process for dead, until it is replaced by
-	// another that has not.
-	held() context.Context
-	// known are the processes that have announced themselves and not left.
-	known(ctx context.Context) (map[string]bool, error)
-	// eachDead calls bury for every process that died, with no other process doing
-	// the same, and forgets the ones for which it succeeds.
-	eachDead(ctx context.Context, bury func(id string) error) error
-	// leads says whether this process is the one of all that does what is done once.
-	leads() bool
-	// draining says whether this node is being drained.
-	draining() bool
-	// present is an error where others may have taken this process for dead.
-	present() error
-	// sure says whether this process has seen the others for long enough to take them for gone.
-	sure() bool
-	// absences counts how often others may have taken this process for dead.
-	absences() int
-}
-
-// member is a process that announces itself; see Options.
-type member struct {
-	id, node, version string
-	agents            func() int
-	log               zerolog.Logger
-}
-
-// announce says that this process is alive.
-func announce(ctx context.Context, q *Queue) (presence, error) {
-	if q.st.Engine() == store.Postgres {
-		return announceSession(ctx, q)
-	}
-	return announceFile(q.st.Path()+".alive", q.id)
-}
-
-// files is the presence of processes with a database in a file.
+// presence tells the processes that have the database open which of them are alive.
 // Each holds the kernel's lock on a file of its own for as long as it lives; a
 // file that can be locked by another is a dead process's. There is no time-out
 // to guess: a slow process is never taken for dead, and a killed one is seen at
 // once.
-type files struct {
+type presence struct {
 	dir  string
 	id   string
 	file *os.File
 }
 
-// announceFile makes this process's file in dir.
-func announceFile(dir, id string) (_ *files, err error) {
+// announce says that this process is alive, by a file in dir.
+func announce(dir, id string) (_ *presence, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("announce presence: %w", err)
 	}
@@ -86,34 +43,16 @@ func announceFile(dir, id string) (_ *files, err error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("announce presence: %w", err), os.Remove(f.Name()), f.Close())
 	}
-	return &files{dir: dir, id: id, file: f}, nil
+	return &presence{dir: dir, id: id, file: f}, nil
 }
 
-// leave implements presence.
-func (p *files) leave() error {
+// leave says that this process ends and leaves nothing undone.
+func (p *presence) leave() error {
 	return errors.Join(os.Remove(filepath.Join(p.dir, p.id)), p.file.Close())
 }
 
-// held implements presence: the kernel's lock is never lost.
-func (p *files) held() context.Context { return context.Background() }
-
-// leads implements presence: the processes on one machine do not mind each other.
-func (p *files) leads() bool { return true }
-
-// draining implements presence: there is no other node to go on.
-func (p *files) draining() bool { return false }
-
-// present implements presence.
-func (p *files) present() error { return nil }
-
-// sure implements presence.
-func (p *files) sure() bool { return true }
-
-// absences implements presence.
-func (p *files) absences() int { return 0 }
-
-// known implements presence.
-func (p *files) known(context.Context) (map[string]bool, error) {
+// known are the processes that have announced themselves and not left.
+func (p *presence) known() (map[string]bool, error) {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return nil, fmt.Errorf("look for other processes: %w", err)
@@ -125,8 +64,9 @@ func (p *files) known(context.Context) (map[string]bool, error) {
 	return known, nil
 }
 
-// eachDead implements presence.
-func (p *files) eachDead(_ context.Context, bury func(id string) error) error {
+// eachDead calls bury for every process that died, with no other process doing the same,
+// and forgets the ones for which it succeeds.
+func (p *presence) eachDead(bury func(id string) error) error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
 		return fmt.Errorf("look for dead processes: %w", err)
@@ -143,7 +83,7 @@ func (p *files) eachDead(_ context.Context, bury func(id string) error) error {
 	return errors.Join(errs...)
 }
 
-func (p *files) buryIfDead(id string, bury func(id string) error) (err error) {
+func (p *presence) buryIfDead(id string, bury func(id string) error) (err error) {
 	path := filepath.Join(p.dir, id)
 	f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the name comes from ReadDir of our own directory
 	if errors.Is(err, fs.ErrNotExist) {

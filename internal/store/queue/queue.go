@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/riverqueue/river"
@@ -94,17 +93,6 @@ type Options struct {
 	// SweepEvery is the pause between two sweeps that make up for lost jobs;
 	// 0 means 30 seconds.
 	SweepEvery time.Duration
-	// Node names the data directory of this process among those that share a database in
-	// PostgreSQL: the trees and the processes of its runs are on its machine. Version is the
-	// program's, and Agents how many agents and checks it takes at once by now.
-	Node, Version string
-	Agents        func() int
-	// Moved makes of the state of a run, whose node is gone with its disk, the one that another
-	// node goes on with.
-	Moved func(state []byte) ([]byte, error)
-	// Returned is called when others may have taken this process for dead, and its runs from
-	// it, and it is back. nil does nothing.
-	Returned func(ctx context.Context) error
 	// Log gets failures of jobs, and is the logger in the contexts of handlers.
 	Log zerolog.Logger
 }
@@ -112,13 +100,11 @@ type Options struct {
 // Queue inserts jobs and, once started, works them. Several queues, in one
 // process or in many, may share a database. It is safe for concurrent use.
 type Queue struct {
-	member
-
+	id         string
 	st         *store.Store
 	jobs       jobs
 	sweepEvery time.Duration
-	moved      func(state []byte) ([]byte, error)
-	returned   func(ctx context.Context) error
+	log        zerolog.Logger
 
 	// woken are the wakes, by id, that have had their run ticked and wait until it is sure
 	// that another job polls it.
@@ -126,10 +112,9 @@ type Queue struct {
 
 	mu       sync.Mutex
 	handlers Handlers // set once, before the client starts
-	peers    atomic.Pointer[presence]
+	peers    *presence
 	sweepers sync.WaitGroup
 	cancel   context.CancelFunc
-	began    time.Time // set before the sweepers start
 }
 
 // Open prepares the queue's tables in st. The queue it returns can insert jobs;
@@ -142,17 +127,10 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 		opts.SweepEvery = defaultSweepEvery
 	}
 	q := &Queue{
-		member: member{
-			id:   fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
-			node: opts.Node, version: opts.Version, agents: opts.Agents, log: opts.Log,
-		},
-		moved: opts.Moved, returned: opts.Returned,
+		id:         fmt.Sprintf("%d-%s", os.Getpid(), strings.ToLower(rand.Text())),
 		st:         st,
 		sweepEvery: opts.SweepEvery,
-	}
-	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}}
-	if opts.Node != "" {
-		queues[queueOf(opts.Node)] = river.QueueConfig{MaxWorkers: opts.Workers}
+		log:        opts.Log,
 	}
 	// While the database is away River says so many times a second.
 	log := slog.New(zerolog.NewSlogHandler(opts.Log.Level(max(opts.Log.GetLevel(), zerolog.WarnLevel)).
@@ -170,7 +148,7 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 	q.jobs, err = openJobs(ctx, st, &river.Config{
 		ID:                          q.id,
 		Logger:                      log,
-		Queues:                      queues,
+		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: opts.Workers}},
 		Workers:                     workers,
 		FetchCooldown:               fetchCooldown,
 		FetchPollInterval:           fetchPoll,
@@ -192,52 +170,6 @@ func Open(ctx context.Context, st *store.Store, opts Options) (*Queue, error) {
 // once, without waiting for it to run out.
 func (q *Queue) ID() string { return q.id }
 
-// Leads says whether this process does what is to be done once for all that share the
-// database. At most one does.
-func (q *Queue) Leads() bool {
-	p := q.peers.Load()
-	return p != nil && (*p).leads()
-}
-
-// Draining says whether this node is being drained.
-func (q *Queue) Draining() bool {
-	p := q.peers.Load()
-	return p != nil && (*p).draining()
-}
-
-// Present is an error where others may have taken this process for dead, so that it must do nothing
-// that they may do by now.
-func (q *Queue) Present() error {
-	if p := q.peers.Load(); p != nil {
-		return (*p).present()
-	}
-	return nil
-}
-
-// Announce says that this process is alive, which Start does otherwise: before what takes long, so
-// that others do not take its node for gone.
-func (q *Queue) Announce(ctx context.Context) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.announce(ctx)
-}
-
-func (q *Queue) announce(ctx context.Context) error {
-	if q.peers.Load() != nil {
-		return nil
-	}
-	p, err := announce(ctx, q)
-	if err != nil {
-		return fmt.Errorf("start queue: %w", err)
-	}
-	q.began = time.Now()
-	q.peers.Store(&p)
-	return nil
-}
-
-// presence is how this process stands to the others, from Announce to Stop.
-func (q *Queue) presence() presence { return *q.peers.Load() }
-
 // Start works jobs until Stop, or until ctx ends. It can be called once.
 func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if h.Delivery == nil || h.Advance == nil {
@@ -248,11 +180,12 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	if q.cancel != nil {
 		return errors.New("start queue: already started")
 	}
-	if err := q.announce(ctx); err != nil {
-		return err
+	peers, err := announce(q.st.Path()+".alive", q.id)
+	if err != nil {
+		return fmt.Errorf("start queue: %w", err)
 	}
 	ctx, cancel := context.WithCancel(q.log.WithContext(ctx))
-	q.handlers, q.cancel = h, cancel
+	q.handlers, q.peers, q.cancel = h, peers, cancel
 
 	// First what others left behind, so that the first fetch sees it.
 	q.maintain(ctx, "take over from dead processes", q.takeOver)
@@ -260,13 +193,9 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 	q.maintain(ctx, "sweep", q.sweep)
 	if err := q.jobs.Start(ctx); err != nil {
 		cancel()
-		return errors.Join(fmt.Errorf("start queue: %w", err), q.presence().leave())
+		return errors.Join(fmt.Errorf("start queue: %w", err), peers.leave())
 	}
 	q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from dead processes", q.takeOver) })
-	if q.node != "" {
-		q.sweepers.Go(func() { q.every(ctx, presenceEvery, "take over from nodes that are gone", q.takeOverNodes) })
-		q.sweepers.Go(func() { q.every(ctx, presenceEvery, "clean up after an absence", q.cleanUp()) })
-	}
 	q.sweepers.Go(func() { q.every(ctx, q.sweepEvery, "sweep", q.sweep) })
 	return nil
 }
@@ -278,20 +207,18 @@ func (q *Queue) Start(ctx context.Context, h Handlers) error {
 func (q *Queue) Stop(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.peers.Load() == nil {
+	if q.peers == nil {
 		return nil
 	}
-	if q.cancel != nil { // it was started, and not only announced
-		if err := q.jobs.Stop(ctx); err != nil {
-			return fmt.Errorf("stop queue: %w", err)
-		}
-		q.cancel()
-		q.sweepers.Wait()
+	if err := q.jobs.Stop(ctx); err != nil {
+		return fmt.Errorf("stop queue: %w", err)
 	}
+	q.cancel()
+	q.sweepers.Wait()
 	// Only now: as long as a job may run, others must not take it for dead.
-	p := q.presence()
-	q.peers.Store(nil)
-	if err := p.leave(); err != nil {
+	peers := q.peers
+	q.peers = nil
+	if err := peers.leave(); err != nil {
 		return fmt.Errorf("stop queue: %w", err)
 	}
 	return nil

@@ -36,18 +36,14 @@ func TestMain(m *testing.M) {
 
 func TestSQLite(t *testing.T) {
 	t.Parallel()
-	testQueue(t, newFile)
+	queuetest.Run(t, func(t *testing.T) queuetest.Database {
+		name := newFile(t)
+		return func(t *testing.T) *store.Store { return open(t, name) }
+	})
 }
 
 // newFile gives the name of a new database.
 func newFile(t testing.TB) string { return filepath.Join(t.TempDir(), "bot.db") }
-
-func testQueue(t *testing.T, database func(testing.TB) string) {
-	queuetest.Run(t, func(t *testing.T) queuetest.Database {
-		name := database(t)
-		return func(t *testing.T) *store.Store { return open(t, name) }
-	})
-}
 
 func open(t *testing.T, name string) *store.Store {
 	t.Helper()
@@ -81,7 +77,7 @@ func child(ctx context.Context, path string) error {
 			select {}
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			if _, err := st.ClaimRun(ctx, id, q.ID(), "", time.Hour, time.Now()); err != nil {
+			if _, err := st.ClaimRun(ctx, id, q.ID(), time.Hour, time.Now()); err != nil {
 				say <- err.Error() + "\n"
 			}
 			say <- "run\n"
@@ -203,10 +199,6 @@ func withWork(t *testing.T, st *store.Store) *queue.Queue {
 // jobs, and the lease it held for another hour.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
-	testKilledProcess(t, newFile)
-}
-
-func testKilledProcess(t *testing.T, database func(testing.TB) string) {
 	for _, survivor := range []bool{true, false} {
 		title := "one starts afterwards"
 		if survivor {
@@ -215,7 +207,7 @@ func testKilledProcess(t *testing.T, database func(testing.TB) string) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			ctx := t.Context()
-			name := database(t)
+			name := newFile(t)
 			st := open(t, name)
 			q := withWork(t, st)
 			kill := startChild(t, name)
@@ -235,7 +227,7 @@ func testKilledProcess(t *testing.T, database func(testing.TB) string) {
 						return err
 					},
 					Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-						lease, err := st.ClaimRun(ctx, id, q.ID(), "", time.Hour, time.Now())
+						lease, err := st.ClaimRun(ctx, id, q.ID(), time.Hour, time.Now())
 						if errors.Is(err, store.ErrLeaseTaken) {
 							return 0, queue.ErrBusy
 						}
@@ -313,7 +305,7 @@ func TestCopyOfADatabase(t *testing.T) {
 			return err
 		},
 		Advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			_, err := at.ClaimRun(ctx, id, there.ID(), "", time.Hour, time.Now())
+			_, err := at.ClaimRun(ctx, id, there.ID(), time.Hour, time.Now())
 			worked <- err
 			return 0, err
 		},

@@ -24,9 +24,6 @@ const (
 // already are skipped. Reading and inserting are one transaction, so that what
 // another worker finishes meanwhile is not begun anew.
 func (q *Queue) sweep(ctx context.Context) error {
-	if !q.presence().leads() {
-		return nil
-	}
 	return q.st.InTx(ctx, func(tx *store.Tx) error {
 		var many []river.InsertManyParams
 		guids, err := q.st.UnprocessedDeliveries(ctx, tx, sweepDeliveries)
@@ -36,19 +33,17 @@ func (q *Queue) sweep(ctx context.Context) error {
 		for _, guid := range guids {
 			many = append(many, river.InsertManyParams{Args: deliveryArgs{GUID: guid}})
 		}
-		ids, nodes, err := q.st.ActiveRunIDs(ctx, tx)
+		ids, err := q.st.ActiveRunIDs(ctx, tx)
 		if err != nil {
 			return err
 		}
-		for i, id := range ids {
-			many = append(many, river.InsertManyParams{
-				Args: advanceArgs{Run: id}, InsertOpts: &river.InsertOpts{Queue: queueOf(nodes[i])},
-			})
+		for _, id := range ids {
+			many = append(many, river.InsertManyParams{Args: advanceArgs{Run: id}})
 		}
 		if len(many) == 0 {
 			return nil
 		}
-		if err := q.jobs.insertMany(ctx, tx, many); err != nil {
+		if _, err := q.jobs.InsertManyTx(ctx, tx.Tx, many); err != nil {
 			return fmt.Errorf("insert jobs: %w", err)
 		}
 		return nil
@@ -57,7 +52,7 @@ func (q *Queue) sweep(ctx context.Context) error {
 
 // takeOver makes the jobs and leases of processes that died available again.
 func (q *Queue) takeOver(ctx context.Context) error {
-	return q.presence().eachDead(ctx, func(id string) error {
+	return q.peers.eachDead(func(id string) error {
 		n, err := q.rescue(ctx, func(owner string) bool { return owner == id })
 		if err != nil {
 			return fmt.Errorf("rescue jobs of %s: %w", id, err)
@@ -78,7 +73,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 	// was seen.
 	lost := func(owner string) bool {
 		if !known[owner] {
-			now, err := q.presence().known(ctx)
+			now, err := q.peers.known()
 			if err != nil {
 				return false // the next look finds it
 			}
@@ -112,7 +107,7 @@ func (q *Queue) takeOverLost(ctx context.Context) error {
 // after rescueAfter. Nothing else ends a job that is recorded as running, and
 // while it is, its uniqueness keeps a new one out.
 func (q *Queue) rescue(ctx context.Context, lost func(owner string) bool) (n int, err error) {
-	exec := q.jobs.executor()
+	exec := q.jobs.driver.GetExecutor()
 	now := time.Now()
 	var after int64
 	for {

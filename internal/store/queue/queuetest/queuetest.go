@@ -297,7 +297,7 @@ func testWake(t *testing.T, db Database) {
 		inside        int
 	)
 	start(t, q, handlers{t: t, advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-		lease, err := st.ClaimRun(ctx, id, q.ID(), "", time.Minute, time.Now())
+		lease, err := st.ClaimRun(ctx, id, q.ID(), time.Minute, time.Now())
 		if errors.Is(err, store.ErrLeaseTaken) {
 			return 0, queue.ErrBusy
 		}
@@ -459,7 +459,7 @@ func testSweep(t *testing.T, db Database) {
 			return st.InTx(ctx, func(tx *store.Tx) error { return st.MarkDelivery(ctx, tx, guid, "done", time.Now()) })
 		},
 		advance: func(ctx context.Context, id run.ID) (time.Duration, error) {
-			lease, err := st.ClaimRun(ctx, id, "test", "", time.Minute, time.Now())
+			lease, err := st.ClaimRun(ctx, id, "test", time.Minute, time.Now())
 			if err != nil {
 				return 0, err
 			}
