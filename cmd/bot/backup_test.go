@@ -165,8 +165,10 @@ func TestBackupCommands(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	says(run.ExitUsage, "", "restore", file) // the data directory is in use
+	says(run.ExitUsage, "", "restore") // a server works on the database
 	st.processed(s)
 	s.stop()
+	says(0, "The database is known to be restored.", "restore")
 	if err := os.Rename(st.config.DataDir, st.config.DataDir+".old"); err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +189,7 @@ func TestBackupCommands(t *testing.T) {
 	if left, err := os.ReadDir(st.config.DataDir); err != nil || len(left) != 0 {
 		t.Errorf("refused restores left %v, %v", left, err)
 	}
+	says(run.ExitUsage, "", "restore") // there is no database to be known as restored
 	says(0, "Restored the backup of ", "restore", file)
 	s = st.serve()
 	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
