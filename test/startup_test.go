@@ -23,7 +23,7 @@ func TestShimComesUpWithLittle(t *testing.T) {
 		bin = filepath.Join(t.TempDir(), "bot")
 		build(t, bin)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, "shim") // it only says how it is used
+	cmd := exec.CommandContext(t.Context(), bin, "shim") // #nosec G702 -- it only says how it is used
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err == nil {

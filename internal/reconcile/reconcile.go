@@ -729,13 +729,13 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	d, ok := r.drivers[row.ID]
 	switch {
 	case !ok:
-		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
+		d = r.newDriver(row)
 	case d.generation != row.Generation-1, d.repo != "" && d.repo != row.RepoOwner+"/"+row.RepoName:
 		// Another process has moved the run on: what is remembered of its tree
 		// and agents no longer holds.
 		d.host.Close()
 		old := d
-		d = r.newDriver(row) //nolint:contextcheck // it outlives the tick
+		d = r.newDriver(row)
 		d.gateway, d.pauses = old.gateway, old.pauses
 	}
 	d.generation = row.Generation
@@ -749,7 +749,7 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	if err != nil {
 		return d, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
 	}
-	server, err := gateway.Listen(gatewayDir(r.cfg.DataDir, row.ID), handler) //nolint:contextcheck // it outlives the tick
+	server, err := gateway.Listen(gatewayDir(r.cfg.DataDir, row.ID), handler)
 	if err != nil && !errors.Is(err, gateway.ErrInUse) {
 		err = fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
 		if _, byPerson := errors.AsType[*run.UserError](err); byPerson {

@@ -109,7 +109,7 @@ func (s *Store) Decisions(ctx context.Context, f DecisionFilter) (_ []Decision, 
 	if limit <= 0 {
 		limit = math.MaxInt64
 	}
-	// The conditions are the literals above.
+	// #nosec G202 -- the conditions are the literals above
 	rows, err := s.reader.QueryContext(ctx, `
 		SELECT at, repo, issue_number, person, action, allowed, reason, delivery FROM (
 			SELECT * FROM decisions WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?) AS newest
