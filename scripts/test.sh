@@ -103,8 +103,8 @@ raced=(
 )
 raced=("${raced[@]/#/./internal/}")
 mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | sort | comm -23 - <(printf '%s\n' "${raced[@]}"))
-test_plain() { static go test -vet=off -timeout 15m "$@"; }
-test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 15m "$@"; }
+test_plain() { static go test -vet=off -timeout 45m "$@"; }
+test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 45m "$@"; }
 
 # tagged TAG…: the test files behind exactly these tags.
 tagged() {
