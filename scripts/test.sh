@@ -138,7 +138,7 @@ else
 	summary+=("$(printf '%5d s  Docker engine  FAILED' $((SECONDS - start)))") failed=1
 fi
 if [ -z "$all" ]; then
-	step "container image" scripts/test-image.sh
+	step "container images" scripts/test-image.sh --with-go
 	step "containers: what any sandbox must do" test_plain -count=1 -tags docker -run '^TestContract$' ./internal/sandbox/docker
 	step "containers: adoption after SIGKILL, and a run of Claude Code" test_plain -count=1 -tags 'docker claude' \
 		-run '^(TestDockerKilledServerAdoptsItsAgent|TestDockerClaudeLabelBecomesPullRequest)$' ./cmd/bot
