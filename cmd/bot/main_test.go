@@ -27,6 +27,7 @@ const (
 	envBe     = "RALPH_TEST_BE"     // "bot", "server"
 	envKill   = "RALPH_TEST_KILL"   // "3:before" or "3:after": at the third save
 	envConfig = "RALPH_TEST_CONFIG" // of the server
+	envSelf   = "RALPH_TEST_SELF"   // what the server starts in sandboxes
 	saidReady = "listening on "     // the server's first line on stdout
 	saidEnded = "run ended: "       // its line at the end of a run
 	// saidWorked is its line whenever something may have changed in its store.
@@ -100,6 +101,7 @@ func beServer() error {
 	}
 	kill := killer()
 	app, err := newApp(ctx, cfg, zerolog.New(os.Stderr), observers{
+		self: os.Getenv(envSelf),
 		onSave: func(_ run.ID, saved bool) {
 			kill(saved)
 			fmt.Println(saidWorked)

@@ -211,7 +211,7 @@ func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.E
 		st.room = plenty
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: theProgram(st.t), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
+		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
 		patience: longestWait, room: st.room,
 		current: now,
 		onWork:  st.bell.ring,
@@ -369,7 +369,8 @@ type process struct {
 func (st *stage) start(kill string) *process {
 	st.t.Helper()
 	p := st.command(testProgram(st.t))
-	p.cmd.Env = append(p.cmd.Env, envBe+"=server", envKill+"="+kill, envConfig+"="+st.writeConfig())
+	p.cmd.Env = append(p.cmd.Env, envBe+"=server", envKill+"="+kill, envConfig+"="+st.writeConfig(),
+		envSelf+"="+st.self())
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		st.t.Fatal(err)
