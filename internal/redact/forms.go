@@ -82,8 +82,8 @@ func (x *index) spread(text []byte, stop func() bool) iter.Seq[span] {
 		if x.bare == nil {
 			return
 		}
-		longest := x.bare.longest()
-		letters, places := make([]byte, 0, maxLetters+longest), make([]int, 0, maxLetters+longest)
+		size := min(len(text), maxLetters+x.bare.longest()) // most texts are short
+		letters, places := make([]byte, 0, size), make([]int, 0, size)
 		for i := 0; i < len(text) && !stop(); {
 			for ; i < len(text) && len(letters) < cap(letters); i++ {
 				if alphanumeric(text[i]) {
