@@ -59,9 +59,9 @@ func TestConflictBecomesATask(t *testing.T) {
 		}
 		w.work["src/T1"] = "1 and 2\n"
 	}
-	for at := -1; at < 70; at++ {
+	for at, crash := range eachCrash {
 		w := begin(resolves)
-		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(r, w.now), crash)
 		if !s.End.Complete() || len(s.Commits) != 2 {
 			t.Fatalf("crash at step %d: ended %s with %d commits: %s", at, s.End, len(s.Commits), s.EndDetail)
 		}

@@ -379,8 +379,8 @@ func TestCrashWhileBlameIsFound(t *testing.T) {
 		return w, w.drive(loop.NewState(r, w.now), crash)
 	}
 	clean, want := story(nil)
-	for at := range 50 {
-		w, s := story(func(step int) bool { return step == at })
+	for at, crash := range eachCrash {
+		w, s := story(crash)
 		if s.End != want.End || len(w.checks) > len(clean.checks)+1 || len(w.prompts) != len(clean.prompts) {
 			t.Errorf("crash at step %d: ended %s after %d checks and %d agents, want %s, %d (or one more) and %d",
 				at, s.End, len(w.checks), len(w.prompts), want.End, len(clean.checks), len(clean.prompts))

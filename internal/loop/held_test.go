@@ -77,9 +77,9 @@ func TestHeldBack(t *testing.T) {
 	if len(clean.prompts) != 5 {
 		t.Errorf("%d agents, want two for what is all held back and for what failed", len(clean.prompts))
 	}
-	for at := range 80 {
+	for at, crash := range eachCrash {
 		w := begin()
-		verify(w, w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at }), at)
+		verify(w, w.drive(loop.NewState(r, w.now), crash), at)
 	}
 }
 

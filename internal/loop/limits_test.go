@@ -216,8 +216,8 @@ func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
 			return w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash), len(w.prompts)
 		}
 		want, calls := drive(nil)
-		for at := range 30 {
-			s, n := drive(func(step int) bool { return step == at })
+		for at, crash := range eachCrash {
+			s, n := drive(crash)
 			if s.End != want.End || s.Usage.CostUSD != want.Usage.CostUSD || n != calls || len(s.History) != len(want.History) {
 				t.Errorf("%s, crash at step %d: ended %s for $%v after %d calls, want %s for $%v after %d", name, at, s.End,
 					s.Usage.CostUSD, n, want.End, want.Usage.CostUSD, calls)
@@ -230,7 +230,7 @@ func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
 // whenever the process dies.
 func TestCrashWhileSomethingIsPutBack(t *testing.T) {
 	t.Parallel()
-	for at := range 40 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		w.screen = func(changes []loop.Change) []loop.Refusal {
 			for _, c := range changes {
@@ -251,7 +251,7 @@ func TestCrashWhileSomethingIsPutBack(t *testing.T) {
 			w.work["src/"+s.TaskID] = "done"
 			return claimed()
 		}
-		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash)
 		if s.End != run.EndAllTasksComplete || len(s.Watched) != 2 || s.Watched[0].Class != "refused" {
 			t.Errorf("crash at step %d: ended %s, %+v", at, s.End, s.Watched)
 		}

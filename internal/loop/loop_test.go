@@ -71,10 +71,10 @@ func TestCrashAtEveryStepLosesAndDoublesNothing(t *testing.T) {
 	clean.gate = func(tree files, _ string) bool { return tree["src/T2.txt"] != "bad" }
 	want := clean.drive(loop.NewState(gated(t), clean.now), nil)
 	steps := len(clean.prompts)
-	for at := range 80 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		w.gate = clean.gate
-		s := w.drive(loop.NewState(gated(t), w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(gated(t), w.now), crash)
 		if s.End != want.End {
 			t.Errorf("crash at step %d: ended %s (%s)", at, s.End, s.EndDetail)
 		}
@@ -219,11 +219,11 @@ func vague(t *testing.T) plan.Plan {
 // process dies; a repository's word counts where the door leaves the choice.
 func TestVagueIsAskedOnce(t *testing.T) {
 	t.Parallel()
-	for at := range 6 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		r := request(t, threeTasks)
 		r.Plan = vague(t)
-		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(r, w.now), crash)
 		if diff := cmp.Diff(plan.Judge(r.Plan).Questions(), s.Questions); diff != "" || s.End != run.EndAwaitingPerson ||
 			s.Starts != 0 {
 			t.Errorf("crash at step %d: ended %s after %d starts: %s", at, s.End, s.Starts, diff)
@@ -701,7 +701,7 @@ func TestCrashWhilePlanning(t *testing.T) {
 			w.work["src/"+s.TaskID+".txt"] = "done"
 			return claimed()
 		}
-		s := w.drive(loop.NewState(request(t, "Make greetings nicer."), w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(request(t, "Make greetings nicer."), w.now), crash)
 		if s.End != run.EndAllTasksComplete || len(w.prompts) != 3 {
 			t.Errorf("crash at step %d: ended %s after %d calls: %s", at, s.End, len(w.prompts), s.EndDetail)
 		}

@@ -60,8 +60,8 @@ func TestNestedRepositories(t *testing.T) {
 	}
 	clean := begin()
 	verify(clean.drive(loop.NewState(r, clean.now), nil), -1)
-	for at := range 60 {
+	for at, crash := range eachCrash {
 		w := begin()
-		verify(w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at }), at)
+		verify(w.drive(loop.NewState(r, w.now), crash), at)
 	}
 }

@@ -86,10 +86,10 @@ func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
 	if !strings.Contains(want.Progress, "T2 two (skipped: split into T4, T5)") {
 		t.Error(want.Progress)
 	}
-	for at := range 100 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		w.agent = agent
-		s := w.drive(loop.NewState(request(t, threeTasks), w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(request(t, threeTasks), w.now), crash)
 		if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" || len(w.prompts) != len(clean.prompts) {
 			t.Errorf("crash at step %d: %d agents, want %d: %s", at, len(w.prompts), len(clean.prompts), diff)
 		}
@@ -303,10 +303,10 @@ func TestAReviewMayAskForMore(t *testing.T) {
 	if got := clean.trees[clean.head().Tree]["src/T1"]; got != "done" {
 		t.Errorf("the reviewer changed code: %q", got)
 	}
-	for at := range 60 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		w.agent = agent
-		s := w.drive(loop.NewState(req(), w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(req(), w.now), crash)
 		if diff := cmp.Diff(subjects(want.Commits), subjects(s.Commits)); diff != "" || len(w.prompts) != len(clean.prompts) {
 			t.Errorf("crash at step %d: %d agents, want %d: %s", at, len(w.prompts), len(clean.prompts), diff)
 		}
@@ -548,9 +548,9 @@ func TestPatternsAreSuggestedForTheRepositorysOwnFile(t *testing.T) {
 	if len(want.Findings) != 2 {
 		t.Errorf("people are not told: %+v", want.Findings)
 	}
-	for at := range 60 {
+	for at, crash := range eachCrash {
 		w := begin()
-		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(r, w.now), crash)
 		if s.End != want.End || w.trees[w.head().Tree]["AGENTS.md"] != text+"- T2 was here\n" || len(w.prompts) != 2 {
 			t.Errorf("crash at step %d: ended %s after %d agents with\n%s", at, s.End, len(w.prompts),
 				w.trees[w.head().Tree]["AGENTS.md"])

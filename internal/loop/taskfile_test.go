@@ -75,9 +75,9 @@ func TestTaskFileFollowsTheRun(t *testing.T) {
 			t.Errorf("commit %d has the log\n%s", i+1, log)
 		}
 	}
-	for at := range 60 {
+	for at, crash := range eachCrash {
 		w, r := begin()
-		s := w.drive(loop.NewState(r, w.now), func(step int) bool { return step == at })
+		s := w.drive(loop.NewState(r, w.now), crash)
 		if d := cmp.Diff(clean.trees[clean.head().Tree], w.trees[w.head().Tree]); s.End != want.End || d != "" {
 			t.Errorf("crash at step %d: ended %s (-want +got):\n%s", at, s.End, d)
 		}

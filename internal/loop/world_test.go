@@ -470,6 +470,23 @@ func (w *world) drive(s loop.State, crash func(step int) bool) loop.State {
 	return s
 }
 
+// eachCrash gives, for one run each, the step at which its process dies: the first, the second,
+// and so on until a run has ended before the process died. So there are as many as the run has
+// steps, however many it gets, and the last run is one that nothing happened to.
+func eachCrash(yield func(at int, crash func(step int) bool) bool) {
+	died := true
+	for at := 0; died; at++ {
+		died = false
+		crash := func(step int) bool {
+			died = died || step == at
+			return step == at
+		}
+		if !yield(at, crash) {
+			return
+		}
+	}
+}
+
 func (w *world) tasks(s loop.State) []run.Task {
 	w.t.Helper()
 	d, err := progress.Parse([]byte(s.Progress))
