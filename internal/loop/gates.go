@@ -425,15 +425,18 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	}
 	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
 	switch {
-	case errors.Is(err, ErrGone) && s.Gone < maxGone:
+	case errors.Is(err, ErrGone):
 		s.Process, s.Stage = nil, back
-		s.Gone++
+		if s.Gone++; s.Gone > maxGone { // which says nothing of the tree
+			return e.finish(s, run.EndFailed, fmt.Sprintf("check %q was started %d times, and gone each time",
+				c.gate.Name, s.Gone))
+		}
 		return Next{}, nil
 	case errors.Is(err, ErrLost) && s.Lost < maxLost:
 		s.Process, s.Stage = nil, back
 		s.Lost++
 		return Next{}, nil
-	case errors.Is(err, ErrGone), errors.Is(err, ErrLost):
+	case errors.Is(err, ErrLost):
 		s.Process, s.Stage = nil, back
 		e.remember(s, c, gate.Result{
 			ExitCode: -1,

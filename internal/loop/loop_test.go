@@ -687,10 +687,28 @@ func TestLostProcessesEndTheRun(t *testing.T) {
 	}
 }
 
+// TestChecksAreGone: a check that is gone before it has ended is no fault of the task's, however often.
+func TestChecksAreGone(t *testing.T) {
+	t.Parallel()
+	for gone, want := range map[int]run.EndReason{5: run.EndAllTasksComplete, 1000: run.EndFailed} {
+		w := newWorld(t)
+		w.gone = gone
+		r := request(t, threeTasks)
+		r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+		s := w.drive(loop.NewState(r, w.now), nil)
+		if s.End != want || len(s.Attempts) != 0 {
+			t.Errorf("%d gone: ended %s, attempts %v: %s", gone, s.End, s.Attempts, s.EndDetail)
+		}
+		if want == run.EndFailed && !strings.HasSuffix(s.EndDetail, "gone each time") {
+			t.Errorf("ended with %q", s.EndDetail)
+		}
+	}
+}
+
 // TestCrashWhilePlanning: a plan that was paid for is not lost with a process.
 func TestCrashWhilePlanning(t *testing.T) {
 	t.Parallel()
-	for at := range 40 {
+	for at, crash := range eachCrash {
 		w := newWorld(t)
 		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if a.Mode == run.ModePlan {

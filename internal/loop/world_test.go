@@ -86,8 +86,10 @@ type world struct {
 	built  []loop.Image
 	// observeErr is what every look at an agent comes to.
 	observeErr error
-	events     []run.Event
-	memory     history.Memory
+	// gone is how many checks are still to be gone before they end.
+	gone   int
+	events []run.Event
+	memory history.Memory
 	// kept are the trees of unfinished work, and lost says that they are gone.
 	kept []string
 	lost bool
@@ -313,6 +315,10 @@ func (w *world) StartGate(_ context.Context, _ loop.State, g loop.GateStart) (lo
 
 func (w *world) ObserveGate(_ context.Context, h loop.Handle) (loop.GateStatus, error) {
 	if w.removed[string(h)] {
+		return loop.GateStatus{}, loop.ErrGone
+	}
+	if w.gone > 0 {
+		w.gone--
 		return loop.GateStatus{}, loop.ErrGone
 	}
 	return w.gates[string(h)], nil
