@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
@@ -76,6 +77,8 @@ func TestRunWaitsForItsIssues(t *testing.T) {
 func TestRunStopsWaiting(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
+	clock := &slowClock{}
+	st.now = clock.now
 	s := st.serve()
 	st.issued("First", "By hand")
 	issue := st.label("Say hello", "Blocked by #1\n\n"+threeTasks)
@@ -100,7 +103,10 @@ func TestRunStopsWaiting(t *testing.T) {
 		last := ticked()
 		st.await("another tick", func() bool { return ticked() != last })
 	}
-	tick() // the signal that began it may have it look once more
+	// A signal that began it has it look once more, some seconds later.
+	clock.pass(time.Minute)
+	tick()
+	tick() // the one before may have begun already
 	before := asked()
 	tick()
 	tick()

@@ -417,12 +417,11 @@ func (a *asker) ask(s *beginnings) error {
 
 // line asks until the answer is taken; an empty one is the default.
 func (a *asker) line(question, def string, take func(text string) bool) error {
+	if def != "" {
+		question += " [" + def + "]"
+	}
 	for {
-		fmt.Fprint(a.out, question)
-		if def != "" {
-			fmt.Fprintf(a.out, " [%s]", def)
-		}
-		fmt.Fprint(a.out, ": ")
+		fmt.Fprint(a.out, question+": ")
 		text, err := a.in.ReadString('\n')
 		if err != nil {
 			return &run.UserError{Message: "init was not answered to its end; nothing was written",

@@ -22,7 +22,8 @@ func TestInitAsks(t *testing.T) {
 	newRepo(t, repo, map[string]string{"go.mod": "module example.com/x\n\ngo 1.26\n"})
 	cmd := exec.CommandContext(t.Context(), theProgram(t), "init")
 	cmd.Dir, cmd.Env = repo, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
-	term := onTerminal(t, 100, 40, cmd)
+	// Wide enough for two questions on a line: an answer may be typed before its question is shown.
+	term := onTerminal(t, 200, 40, cmd)
 	for _, step := range []struct{ question, answer string }{
 		{"Agent (claude, codex", "nobody\n"},
 		{"opencode, copilot)", "gemini\n"},
@@ -32,7 +33,7 @@ func TestInitAsks(t *testing.T) {
 		{"Most agent calls of a run [50]:", "12\n"},
 		{"Most dollars of a run", "1.5\n"},
 		{"Notifications: a Slack or Discord webhook", "https://example.com/x\n"},
-		{"another address (empty for none): ", "script:" + filepath.Join(dir, "it's.sh") + "\n"},
+		{"make one with: echo whsec_", "script:" + filepath.Join(dir, "it's.sh") + "\n"},
 		{"Write the workflow of the GitHub Action (yes or no) [no]:", "y\n"},
 	} {
 		term.await(regexp.QuoteMeta(step.question))
