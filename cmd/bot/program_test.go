@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/org/ralph-action/internal/config"
 )
 
 // envProgram names the program, built already; without it the tests build it.
@@ -83,7 +85,7 @@ func theProgram(tb testing.TB) string {
 // self is the program that this stage's servers start in sandboxes.
 func (st *stage) self() string {
 	st.t.Helper()
-	if st.config.Sandbox.Contained() {
+	if st.config.Sandbox.Kind == config.SandboxDocker {
 		return theProgram(st.t)
 	}
 	file, err := inSandboxes()
