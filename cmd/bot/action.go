@@ -352,7 +352,7 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	p.reconcile.Base, p.reconcile.ConfigPath = a.in.BaseBranch, a.in.ConfigPath
 	p.reconcile.NeedsApproval, p.reconcile.OpenReady = a.in.PlanApproval, a.in.OpenReady
 	a.transcripts = p.reconcile.Transcripts
-	j := eventjob.New(p.deliveries, p.reconcile) //nolint:contextcheck // it lives longer than this call
+	j := eventjob.New(p.deliveries, p.reconcile)
 	result, err := a.drive(ctx, j, p.github.Repo(ghaction.Installation, a.env.Owner, a.env.Repo), event, cfg)
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

@@ -39,7 +39,7 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 	if err != nil {
 		return ghaction.Result{}, err
 	}
-	j := eventjob.New( //nolint:contextcheck // it lives longer than this call
+	j := eventjob.New(
 		delivery.Config{
 			Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People,
 			Mask: mask, Now: time.Now,

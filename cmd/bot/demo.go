@@ -115,7 +115,7 @@ func (c *demoCmd) stage(ctx context.Context, dir string, io stdio, screen *live)
 	if err != nil {
 		return nil, fmt.Errorf("write the script: %w", err)
 	}
-	d.sim, err = ghsim.New(ghsim.Options{Dir: simDir, Wrap: io.wrap}) //nolint:contextcheck // it has a life of its own, ended by Close
+	d.sim, err = ghsim.New(ghsim.Options{Dir: simDir, Wrap: io.wrap})
 	if err != nil {
 		return nil, err
 	}

@@ -108,12 +108,12 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 func (c *doctorCmd) findings(ctx context.Context) []finding {
 	cfg, found, cfgErr := c.load()
 	starts, backend := c.agent(ctx, cfg)
-	checks := []finding{c.git(), starts} //nolint:contextcheck // it asks git for its version once
+	checks := []finding{c.git(), starts}
 	if backend != nil && !found && (len(backend.About().Keys) > 0 || c.UseLogin) {
 		checks = append(checks, c.key(backend))
 	}
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
-		checks = append(checks, c.local(cfg)) //nolint:contextcheck // it tries bubblewrap once
+		checks = append(checks, c.local(cfg))
 	}
 	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(ctx, cfg, found))
 	if user, ok := c.userFile(); ok {
@@ -235,7 +235,7 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (finding, agen
 		f.err = err
 		return f, nil
 	}
-	box, err := c.sandbox(cfg) //nolint:contextcheck // it tries bubblewrap once
+	box, err := c.sandbox(cfg)
 	if err == nil {
 		f.ok, err = agentVersion(ctx, backend, box, cfg.Sandbox.Image)
 	}

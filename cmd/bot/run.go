@@ -591,7 +591,7 @@ func openSandbox(
 		box, err = docker.New(d)
 	default:
 		hide = slices.Concat([]string{d.DataDir}, hide, secretFiles(os.Environ()))
-		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide}) //nolint:contextcheck // it tries bubblewrap once, for all
+		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide})
 	}
 	if err != nil {
 		return nil, err

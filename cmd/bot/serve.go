@@ -242,7 +242,7 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	git, err := gitrepo.New(gitPath) //nolint:contextcheck // it asks git for its version once
+	git, err := gitrepo.New(gitPath)
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +398,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		return a.github.Repo(at.Installation, at.Owner, at.Name)
 	}}
 	a.deliveries = delivery.New(p.deliveries)
-	a.reconciler = reconcile.New(p.reconcile, a.deliveries) //nolint:contextcheck // it lives longer than this call
+	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
 	a.sweeper = &redelivery.Sweeper{
 		Store: a.store, GitHub: a.github, Label: cfg.Label, Branches: cfg.Branches, Deliver: a.deliveries.Deliver,
 		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,

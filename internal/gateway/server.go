@@ -132,7 +132,7 @@ func serveOn(l net.Listener, h http.Handler) *Server {
 			defer cancel()
 			stop := context.AfterFunc(life, cancel)
 			defer stop()
-			r = r.WithContext(ctx) //nolint:contextcheck // it is the request's own, which ends with the server too
+			r = r.WithContext(ctx)
 		}
 		h.ServeHTTP(w, r)
 	}))

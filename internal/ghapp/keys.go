@@ -125,7 +125,7 @@ type signed struct{ app *App }
 
 // RoundTrip implements http.RoundTripper.
 func (s signed) RoundTrip(req *http.Request) (resp *http.Response, err error) {
-	s.app.keys.use(req.Context(), func(key *rsa.PrivateKey) int { //nolint:contextcheck // the request has it
+	s.app.keys.use(req.Context(), func(key *rsa.PrivateKey) int {
 		out := req.Clone(req.Context()) // ghinstallation sets headers on the request it is given
 		if resp != nil {
 			if req.Body != nil && req.Body != http.NoBody {

@@ -260,7 +260,7 @@ func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
 			defer close(f.done)
 			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
 			defer cancel()
-			defer context.AfterFunc(m.life, cancel)() //nolint:contextcheck // a fetch outlives the call, not those who fetch
+			defer context.AfterFunc(m.life, cancel)()
 			f.repo, f.err = update(work)
 		})
 	}

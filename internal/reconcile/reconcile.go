@@ -745,7 +745,7 @@ func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error)
 	}
 	cfg := r.cfg.Models.Gateway
 	cfg.Key = r.cfg.Models.Key(row.ID)
-	handler, err := gateway.NewHandler(cfg) //nolint:contextcheck // each request brings its own
+	handler, err := gateway.NewHandler(cfg)
 	if err != nil {
 		return d, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
 	}
