@@ -700,7 +700,7 @@ func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
 	t.Parallel()
 	valid := ghsimtest.New(t)
 	var out, errOut strings.Builder
-	code := realMain([]string{"demo", "--json"},
+	code := realMain([]string{"demo", "--json", "--local-isolation", "none"},
 		stdio{in: strings.NewReader(""), out: &out, err: &errOut, wrap: valid.Wrap})
 	if code != run.ExitComplete {
 		t.Fatalf("exit code %d\n%s", code, errOut.String())
