@@ -28,8 +28,9 @@ failed=0
 # there is enough of it.
 free=$(df --output=avail -k /dev/shm 2>/dev/null | tail -n 1) || free=0
 [ -w /dev/shm ] && [ "${free:-0}" -gt $((4 << 20)) ] && export TMPDIR=/dev/shm
-work=$(mktemp -d "${TMPDIR:-/tmp}/ralph-tests-XXXXXX")
-export TMPDIR=$work/tmp
+# Names are short: sockets end up below.
+work=$(mktemp -d "${TMPDIR:-/tmp}/rt-XXXXXX")
+export TMPDIR=$work/t
 mkdir "$TMPDIR"
 
 finish() {
@@ -101,8 +102,8 @@ raced=(
 	agent/transcript gateway ghapp ghsim handlers host httpd inline job notify proc publish publish/effects pullrequest
 	reconcile sandbox/local sandbox/shim sandbox/internal/rundir store store/queue tui
 )
-raced=("${raced[@]/#/./internal/}")
-mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | sort | comm -23 - <(printf '%s\n' "${raced[@]}"))
+mapfile -t raced < <(printf './internal/%s\n' "${raced[@]}" | LC_ALL=C sort)
+mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | LC_ALL=C sort | LC_ALL=C comm -23 - <(printf '%s\n' "${raced[@]}"))
 test_plain() { static go test -vet=off -timeout 45m "$@"; }
 test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 45m "$@"; }
 
