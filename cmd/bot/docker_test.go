@@ -270,7 +270,7 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		},
 		"gates":  gates,
 		"egress": map[string]any{"allow": c.Egress},
-		"log":    map[string]any{"level": "warn"},
+		"log":    map[string]any{"level": "info"}, // it tells where the server listens
 	})
 	if err != nil {
 		st.t.Fatal(err)
@@ -280,12 +280,8 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		st.t.Fatal(err)
 	}
 	p := st.command(exe, "serve", "--config", file)
-	close(p.lines) // nothing is read from its stdout
 	p.cmd.Env = append(p.cmd.Env, env...)
-	p.addr = c.Listen
-	if err := p.cmd.Start(); err != nil {
-		st.t.Fatal(err)
-	}
+	st.startCommand(p)
 	st.t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			p.kill(st.t)

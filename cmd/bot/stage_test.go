@@ -472,7 +472,11 @@ func (st *stage) waitHealthy(p *process) {
 	st.t.Helper()
 	st.watchOthers()
 	if p.addr == "" {
-		p.addr = <-p.listens
+		select {
+		case p.addr = <-p.listens:
+		case <-time.After(longestWait):
+			st.t.Fatal("the server did not say where it listens")
+		}
 	}
 	st.await("the server to be up", func() bool {
 		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+p.addr+"/healthz", nil)
