@@ -2,7 +2,6 @@ package transcript
 
 import (
 	"archive/zip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -76,17 +75,8 @@ func (s *Store) Checks(id run.ID) ([]Check, error) {
 }
 
 func (s *Store) openCheck(id run.ID, name string) (c Check, archive *zip.ReadCloser, err error) {
-	archive, err = zip.OpenReader(filepath.Join(s.Dir(id), name))
-	if err != nil {
-		return c, nil, fmt.Errorf("open the output of a check: %w", err)
-	}
-	r, err := archive.Open(metaPart)
-	if err == nil {
-		err = json.NewDecoder(r).Decode(&c)
-		_ = r.Close()
-	}
-	if err != nil {
-		return c, nil, errors.Join(fmt.Errorf("open the output of check %s: %w", name, err), archive.Close())
+	if archive, err = s.openArchive(id, name, &c); err != nil {
+		return c, nil, fmt.Errorf("open the output of check %s: %w", name, err)
 	}
 	return c, archive, nil
 }
@@ -160,10 +150,7 @@ func (s *Store) KeepRefused(id run.ID, taskID, about, patch string) error {
 	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(taskID) {
 		return fmt.Errorf("transcript: %q of run %q is no name of a task", taskID, id)
 	}
-	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
-		return fmt.Errorf("keep refused work: %w", err)
-	}
-	f, err := os.CreateTemp(s.Dir(id), newPrefix)
+	f, err := s.create(id)
 	if err != nil {
 		return fmt.Errorf("keep refused work: %w", err)
 	}

@@ -132,10 +132,7 @@ func (s *Store) keep(id run.ID, path string, write func(*zip.Writer) error) erro
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
-		return fmt.Errorf("keep transcript: %w", err)
-	}
-	f, err := os.CreateTemp(s.Dir(id), newPrefix)
+	f, err := s.create(id)
 	if err != nil {
 		return fmt.Errorf("keep transcript: %w", err)
 	}
@@ -151,6 +148,14 @@ func (s *Store) keep(id run.ID, path string, write func(*zip.Writer) error) erro
 		return errors.Join(fmt.Errorf("keep transcript %s: %w", filepath.Base(path), err), os.Remove(f.Name()))
 	}
 	return nil
+}
+
+// create makes a file of a run that gets its name once it is whole.
+func (s *Store) create(id run.ID) (*os.File, error) {
+	if err := os.MkdirAll(s.Dir(id), 0o700); err != nil {
+		return nil, err
+	}
+	return os.CreateTemp(s.Dir(id), newPrefix)
 }
 
 type part struct {
@@ -307,20 +312,29 @@ func (s *Store) Load(id run.ID, name string) (*Transcript, error) {
 	if !nameRE().MatchString(string(id)) || !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return nil, fs.ErrNotExist
 	}
-	archive, err := zip.OpenReader(filepath.Join(s.Dir(id), name))
-	if err != nil {
-		return nil, fmt.Errorf("open transcript: %w", err)
-	}
-	t := &Transcript{archive: archive}
-	r, err := t.Part(metaPart)
-	if err == nil {
-		err = json.NewDecoder(r).Decode(&t.Start)
-		_ = r.Close()
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open transcript %s: %w", name, err), archive.Close())
+	t := &Transcript{}
+	var err error
+	if t.archive, err = s.openArchive(id, name, &t.Start); err != nil {
+		return nil, fmt.Errorf("open transcript %s: %w", name, err)
 	}
 	return t, nil
+}
+
+// openArchive opens one and reads what it says of itself.
+func (s *Store) openArchive(id run.ID, name string, about any) (*zip.ReadCloser, error) {
+	archive, err := zip.OpenReader(filepath.Join(s.Dir(id), name))
+	if err != nil {
+		return nil, err
+	}
+	r, err := archive.Open(metaPart)
+	if err == nil {
+		err = json.NewDecoder(r).Decode(about)
+		_ = r.Close() // nothing was written
+	}
+	if err != nil {
+		return nil, errors.Join(err, archive.Close())
+	}
+	return archive, nil
 }
 
 // Runs lists the runs of which something is kept, the latest last.
