@@ -71,18 +71,18 @@ func (r *Repo) Branches(ctx context.Context) (Branches, error) {
 // credentials. Nobody is asked for a password. ErrNotFound where there is no origin, or
 // it has no such branch; any other error says in a line why it did not answer.
 func (r *Repo) AskOrigin(ctx context.Context) (string, error) {
-	out, err := r.refs(ctx, call{args: []string{"remote"}, personal: true})
+	remotes, err := r.remotes(ctx)
 	if err != nil {
-		return "", fmt.Errorf("list remotes: %w", err)
+		return "", err
 	}
-	if !slices.Contains(strings.Fields(string(out)), "origin") {
+	if !slices.Contains(remotes, "origin") {
 		return "", fmt.Errorf("default branch: there is no origin: %w", ErrNotFound)
 	}
 	env, err := r.unasking(ctx)
 	if err != nil {
 		return "", err
 	}
-	out, err = r.refs(ctx, call{
+	out, err := r.refs(ctx, call{
 		args: []string{"ls-remote", "--quiet", "--symref", "origin", "HEAD"}, env: env, personal: true, limit: 64 << 10,
 	})
 	switch {

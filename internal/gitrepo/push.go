@@ -75,17 +75,25 @@ func (r *Repo) PushRemote(ctx context.Context, branch string) (string, error) {
 // Remotes lists the remotes of the person's repository; a repository without one
 // is a *run.UserError.
 func (r *Repo) Remotes(ctx context.Context) ([]string, error) {
-	out, err := r.refs(ctx, call{args: []string{"remote"}, personal: true})
+	remotes, err := r.remotes(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("list remotes: %w", err)
+		return nil, err
 	}
-	remotes := strings.Fields(string(out))
 	if len(remotes) == 0 {
 		return nil, &run.UserError{
 			Message: "there is no remote to push to", Hint: "add one with git remote add origin URL, or omit --push",
 		}
 	}
 	return remotes, nil
+}
+
+// remotes are those of the person's repository, none where it has none.
+func (r *Repo) remotes(ctx context.Context) ([]string, error) {
+	out, err := r.refs(ctx, call{args: []string{"remote"}, personal: true})
+	if err != nil {
+		return nil, fmt.Errorf("list remotes: %w", err)
+	}
+	return strings.Fields(string(out)), nil
 }
 
 // pushError says why a push failed, and what to do.
