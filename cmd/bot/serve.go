@@ -596,20 +596,20 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		tick, tidying := time.NewTicker(catchUpEvery), time.NewTicker(tidyEvery)
 		defer tick.Stop()
 		defer tidying.Stop()
-		a.tidy(ctx)
-		for look := true; ; {
-			if look {
-				if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
-					a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
-				}
+		look := func() {
+			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
+				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
+		}
+		a.tidy(ctx)
+		look()
+		for {
 			if a.onWork != nil {
 				a.onWork()
 			}
-			look = false
 			select {
 			case <-tick.C:
-				look = true
+				look()
 			case <-tidying.C:
 				a.tidy(ctx)
 			case <-ctx.Done():

@@ -12,8 +12,9 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// evictLeft is evict for what was left on disk, unless the run is worked by now.
-func (r *Reconciler) evictLeft(ctx context.Context, id run.ID) error {
+// evict ends what a run has at work, and removes what it left on disk, unless the run is worked by
+// now.
+func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 	if _, taken := r.claimed.LoadOrStore(id, true); taken {
 		return nil
 	}
@@ -25,11 +26,6 @@ func (r *Reconciler) evictLeft(ctx context.Context, id run.ID) error {
 	if err == nil && !row.Phase.Terminal() {
 		return nil // it was taken up meanwhile
 	}
-	return r.evict(ctx, id)
-}
-
-// evict ends what a run has at work, and removes what it left.
-func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 	ctx = context.WithoutCancel(ctx)
 	r.mu.Lock()
 	d, ok := r.drivers[id]
@@ -42,7 +38,7 @@ func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 			Dir: dir, Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Transcripts: r.cfg.Transcripts, Mask: r.cfg.Mask,
 		})}
 	}
-	err := errors.Join(d.close(ctx), d.host.EndAll(ctx))
+	err = errors.Join(d.close(ctx), d.host.EndAll(ctx))
 	if err == nil {
 		err = errors.Join(gitrepo.RemoveAll(dir), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
 	}

@@ -977,7 +977,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 	var errs []error
 	for _, dir := range left {
 		if filepath.Base(filepath.Dir(dir)) == "runs" {
-			errs = append(errs, r.evictLeft(ctx, run.ID(filepath.Base(dir))))
+			errs = append(errs, r.evict(ctx, run.ID(filepath.Base(dir))))
 			continue
 		}
 		if err := gitrepo.RemoveAll(dir); err != nil {
