@@ -609,7 +609,7 @@ func (g *gitStore) isAncestor(ctx context.Context, a, b string) (bool, error) {
 		all, err := g.reachable(ctx, b)
 		return all[a], err
 	}
-	_, err := g.fixed(ctx, "merge-base", "--is-ancestor", a, b)
+	_, err := g.run(ctx, nil, nil, "merge-base", "--is-ancestor", a, b)
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
 		return false, nil
 	}
@@ -690,16 +690,14 @@ func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error
 // mergeTrees merges two commits and returns the tree; ok is false where they
 // conflict.
 func (g *gitStore) mergeTrees(ctx context.Context, ours, theirs string) (tree string, ok bool, err error) {
-	if isOID(ours) && isOID(theirs) {
-		if straight, err := g.isAncestor(ctx, ours, theirs); err != nil {
+	if straight, err := g.isAncestor(ctx, ours, theirs); err != nil {
+		return "", false, err
+	} else if straight { // nothing is to be merged
+		c, err := g.commit(ctx, theirs)
+		if err != nil {
 			return "", false, err
-		} else if straight { // nothing is to be merged
-			c, err := g.commit(ctx, theirs)
-			if err != nil {
-				return "", false, err
-			}
-			return c.Tree, true, nil
 		}
+		return c.Tree, true, nil
 	}
 	b, err := g.fixed(ctx, "merge-tree", "--write-tree", ours, theirs)
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
