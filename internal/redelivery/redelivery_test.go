@@ -29,6 +29,15 @@ func known(st *deliverytest.Stage) {
 	st.Work()
 }
 
+// missed is an issue whose label GitHub tells nobody of, long enough ago to be missed.
+func missed(st *deliverytest.Stage) ghsim.Issue {
+	st.Must(st.SetHook(st.App.ID, "", ""))
+	issue := st.Write("Say hello", deliverytest.Text)
+	st.PutLabel(deliverytest.Ada, issue.Number)
+	st.Pass(11 * time.Minute)
+	return issue
+}
+
 // asked counts how often people were asked to put the label on again.
 func asked(st *deliverytest.Stage, issue ghsim.Issue) int {
 	n := 0
@@ -47,7 +56,7 @@ func TestAskedForAgain(t *testing.T) {
 		name string
 		// meanwhile happens after a label whose webhook was refused.
 		meanwhile func(st *deliverytest.Stage, issue int)
-		// looks are how many looks find the App out of reach, each with the try it asks for.
+		// refused is how many looks find the App out of reach, each with the try it asks for.
 		refused int
 		runs    int
 		asked   int
@@ -195,10 +204,7 @@ func TestLabelsAreLookedForOnce(t *testing.T) {
 	s := server(t, st)
 	st.Must(s.CatchUp(t.Context())) // a server that is new has missed nothing
 	known(st)
-	st.Must(st.SetHook(st.App.ID, "", ""))
-	issue := st.Write("Say hello", deliverytest.Text)
-	st.PutLabel(deliverytest.Ada, issue.Number)
-	st.Pass(11 * time.Minute)
+	issue := missed(st)
 	st.Must(s.CatchUp(t.Context()))
 	if n, _ := st.Runs(issue.Number); n != 0 {
 		t.Error("labels were looked for at work")
@@ -214,10 +220,7 @@ func TestALookThatFailedIsRepeated(t *testing.T) {
 	t.Parallel()
 	st := deliverytest.New(t, nil)
 	known(st)
-	st.Must(st.SetHook(st.App.ID, "", ""))
-	issue := st.Write("Say hello", deliverytest.Text)
-	st.PutLabel(deliverytest.Ada, issue.Number)
-	st.Pass(11 * time.Minute)
+	issue := missed(st)
 	for _, match := range []string{"^/app/hook/deliveries$", "/issues$"} {
 		st.Must(st.Inject(ghsim.Fault{Method: "GET", Match: match, Status: 404, Body: "{}"}))
 	}

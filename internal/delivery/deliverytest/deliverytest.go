@@ -216,7 +216,7 @@ func (s *Stage) Said(issue int) []string {
 	s.Must(err)
 	var out []string
 	for _, c := range i.Comments {
-		if c.User == s.App.Slug+"[bot]" {
+		if c.User == s.App.BotLogin {
 			out = append(out, c.Body)
 		}
 	}
