@@ -1305,10 +1305,7 @@ func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 // reaches neither a shell nor the runner.
 func TestHostileBranchNamesStayNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{
-		"x$(touch pwned)", "x`touch pwned`;touch pwned", "::set-output name=end_reason::pwned", "--upload-pack=touch pwned",
-		"x\n::set-env name=EVIL::1", "../../pwned",
-	} {
+	for _, name := range []string{"x$(touch pwned)`touch pwned`;touch pwned", "--upload-pack=touch pwned\n::set-env name=EVIL::1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRunner(t, setting{script: writesAll})

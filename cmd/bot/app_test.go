@@ -383,22 +383,14 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 	}
 }
 
-// TestMisbehavingAgents: whatever the first call does, it fails the attempt
-// with its reason, nothing outside of the tree is touched, and the run goes on.
+// TestMisbehavingAgents: whatever the first call does to the tree, it fails the attempt
+// with its reason, nothing outside of the tree is touched, and the run goes on. What agents
+// say and claim is the loop's, whose test has the same name.
 func TestMisbehavingAgents(t *testing.T) {
 	t.Parallel()
 	for misbehave, told := range map[string]string{
-		"nothing":          "changed no file",
-		"garbage":          "did not end well",
-		"huge_line":        "too long to read",
-		"no_result":        "did not end well",
-		"is_error":         "did not end well",
 		"symlink_progress": "plain, readable file",
 		"edit_workflow":    ".github/workflows",
-		"tick_all":         "changed no file",
-		"done_early":       "changed no file",
-		"forge_log":        "changed no file",
-		"delete_progress":  "changed no file",
 		"escape_write":     "changed no file",
 	} {
 		t.Run(misbehave, func(t *testing.T) {

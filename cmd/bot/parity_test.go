@@ -92,65 +92,41 @@ type parity struct {
 }
 
 func parities() []parity {
-	gate := []config.Gate{{Run: "test -s one.txt"}}
 	return []parity{
-		{name: "all goes well", title: "Say hello", body: threeTasks, script: writesAll, end: run.EndAllTasksComplete},
-		{name: "a check fails first", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", gates: gate, end: run.EndAllTasksComplete, script: `model: scripted
-tasks:
-  one:
-    - {files: {zero.txt: "0\n"}, tick: true, say: done, cost_usd: 0.5}
-    - {files: {one.txt: "1\n"}, learn: "one goes first", say: done, cost_usd: 0.25}
-default: [{files: {two.txt: "2\n"}, say: done}]
-`},
-		{name: "the agent plans", title: "Say hello", body: "Please greet everybody, in two files.", end: run.EndAllTasksComplete, script: `model: scripted
+		{
+			name: "the agent plans, and a check fails first", title: "Say hello", body: "Please greet everybody, in two files.",
+			gates: []config.Gate{{Run: "test -s one.txt"}}, end: run.EndAllTasksComplete, script: `model: scripted
 plan:
   - {title: Write one, accept: [one.txt is there]}
   - {title: Write two}
 tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-default: [{files: {two.txt: "2\n"}, say: done}]
-`},
-		{
-			name: "branches are called otherwise", title: "Say hello", body: "- [ ] Write one\n", branches: "bots/issue-{issue}",
-			script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete,
-		},
-		{name: "a task is blocked", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndBlocked, script: `model: scripted
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-default: [{misbehave: nothing}]
-`},
-		{name: "it takes two calls", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
-tasks:
   one:
+    - {files: {zero.txt: "0\n"}, tick: true, say: done, cost_usd: 0.5}
     - {files: {half.txt: "1\n"}, claim: "partial: one.txt is not there yet"}
-    - {files: {one.txt: "1\n"}, say: done}
+    - {files: {one.txt: "1\n"}, learn: "one goes first", say: done, cost_usd: 0.25}
 default: [{files: {two.txt: "2\n"}, say: done}]
-`},
-		{name: "an agent needs a person", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAwaitingPerson, script: `model: scripted
+`,
+		},
+		{
+			name: "a person is needed, on a branch of another name", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n",
+			branches: "bots/issue-{issue}", end: run.EndAwaitingPerson, script: `model: scripted
 tasks:
   one: [{claim: "blocked: nobody says what one is"}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`},
-		{name: "it was there already", title: "Say hello", body: "- [ ] Write the readme\n  - Accept: README.md has a heading\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
+`,
+		},
+		{
+			name: "the agent cheats, and the file is kept", title: "Say hello", end: run.EndAllTasksComplete,
+			body: "- [ ] Write the readme\n  - Accept: README.md has a heading\n- [ ] Write one\n- [ ] Write two\n",
+			repo: "progress: {keep: true}\n", script: `model: scripted
 tasks:
   readme: [{tick: true, say: It was there already.}]
+  one: [{misbehave: tick_all}, {misbehave: edit_workflow}, {files: {one.txt: "1\n"}, say: done}]
 verify:
   readme: [{say: "1. yes: README.md:1 is the heading\n\nRALPH_VERIFY: agreed"}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`},
-		{
-			name: "the limit is reached", title: "Say hello", body: threeTasks, script: writesAll,
-			repo: "limits: {max_iterations: 2}\n", end: run.EndMaxIterations,
+`,
 		},
-		{
-			name: "the file is kept", title: "Say hello", body: "- [ ] Write one\n", repo: "progress: {keep: true}\n",
-			script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n", end: run.EndAllTasksComplete,
-		},
-		{name: "the agent cheats", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n", end: run.EndAllTasksComplete, script: `model: scripted
-tasks:
-  one: [{misbehave: tick_all}, {misbehave: edit_workflow}, {files: {one.txt: "1\n"}, say: done}]
-default: [{files: {two.txt: "2\n"}, say: done}]
-`},
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/org/ralph-action/internal/ghsim"
-	"github.com/org/ralph-action/internal/run"
 )
 
 const oneTask = "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"
@@ -22,23 +21,6 @@ func (st *stage) writes() (got []string) {
 		}
 	}
 	return got
-}
-
-// TestWritesOfARun: a run of one task makes at most six writes: a reaction, the branch with the
-// task's commit, the pull request, the commit that closes the work, the check run of that
-// with the description and the end of draft, and the label.
-func TestWritesOfARun(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: oneTask})
-	s := st.serve()
-	state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
-	if state.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.processed(s)
-	if got := st.writes(); len(got) > 6 {
-		t.Errorf("%d writes:\n%s", len(got), strings.Join(got, "\n"))
-	}
 }
 
 // TestLabelsAndRepliesOutlastFailures: the label of the end is put on, and a command
