@@ -212,7 +212,7 @@ func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.E
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
-		patience: longestWait, room: st.room,
+		patience: longestWait, turnPatience: longestWait, room: st.room,
 		current: now,
 		onWork:  st.bell.ring,
 		onSave:  func(run.ID, bool) { st.bell.ring() },

@@ -51,6 +51,9 @@ type Config struct {
 	// WriteEvery is the pause between the writes of an installation, after the
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
+	// TurnPatience is how long a write waits for one of its purpose that is under way, zero for
+	// a moment. One that waits in vain is given back as RateLimited.
+	TurnPatience time.Duration
 }
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
@@ -62,6 +65,7 @@ type App struct {
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
+	turnPatience time.Duration
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
@@ -145,12 +149,15 @@ func New(cfg Config) (*App, error) {
 	if cfg.WriteEvery == 0 {
 		cfg.WriteEvery = writeEvery
 	}
+	if cfg.TurnPatience == 0 {
+		cfg.TurnPatience = maxPause
+	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID,
-		writeEvery: cfg.WriteEvery,
+		writeEvery: cfg.WriteEvery, turnPatience: cfg.TurnPatience,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
 		tokens: make(map[tokenKey]*tokens),
@@ -298,7 +305,7 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	a.mu.Lock()
 	way := a.lanes[installation]
 	if way == nil {
-		way = newLane(a.writeEvery)
+		way = newLane(a.writeEvery, a.turnPatience)
 		a.lanes[installation] = way
 	}
 	a.mu.Unlock()

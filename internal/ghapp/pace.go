@@ -60,8 +60,8 @@ type place struct {
 // itself, and is tried every few seconds. Where several repositories want to write, they
 // take turns; within one, writes go in the order of what they are for.
 type lane struct {
-	pace  *rate.Limiter
-	every time.Duration
+	pace            *rate.Limiter
+	every, patience time.Duration
 
 	mu    sync.Mutex
 	turns map[string]*turn
@@ -71,10 +71,10 @@ type lane struct {
 	served map[string]time.Time
 }
 
-func newLane(every time.Duration) *lane {
+func newLane(every, patience time.Duration) *lane {
 	return &lane{
-		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, turns: map[string]*turn{},
-		line: map[place]time.Time{}, served: map[string]time.Time{},
+		pace: rate.NewLimiter(rate.Every(every), writesAtOnce), every: every, patience: patience,
+		turns: map[string]*turn{}, line: map[place]time.Time{}, served: map[string]time.Time{},
 	}
 }
 
@@ -94,7 +94,7 @@ func (l *lane) enter(ctx context.Context, repo string) (leave func(error), err e
 	if rests > 0 {
 		return nil, later(rests)
 	}
-	wait := time.NewTimer(maxPause)
+	wait := time.NewTimer(l.patience)
 	defer wait.Stop()
 	select {
 	case turn.taken <- struct{}{}:

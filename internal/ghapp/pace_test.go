@@ -35,7 +35,7 @@ func sentAway(t *testing.T, err error) time.Duration {
 func TestPaceOfWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, l, begin := t.Context(), newLane(writeEvery), time.Now()
+		ctx, l, begin := t.Context(), newLane(writeEvery, maxPause), time.Now()
 		for range writesAtOnce {
 			if err := write(ctx, l, repoA); err != nil {
 				t.Fatal(err)
@@ -72,7 +72,7 @@ func TestPaceOfWrites(t *testing.T) {
 func TestRepositoriesTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx, l := t.Context(), newLane(writeEvery)
+		ctx, l := t.Context(), newLane(writeEvery, maxPause)
 		for range writesAtOnce {
 			if err := write(ctx, l, repoA); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,7 @@ func TestRepositoriesTakeTurns(t *testing.T) {
 func TestOneAtATimeOfAPurpose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLane(writeEvery)
+		l := newLane(writeEvery, maxPause)
 		reaction, commit := WithPurpose(t.Context(), "reaction"), WithPurpose(t.Context(), "commit")
 		leave, err := l.enter(reaction, repoA)
 		if err != nil {
@@ -155,7 +155,7 @@ func TestThirtyRunsWriteInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l, begin := newLane(writeEvery), time.Now()
+				l, begin := newLane(writeEvery, maxPause), time.Now()
 				var mu sync.Mutex
 				ended, tries := map[int][]int{}, 0 // by repository
 				var all sync.WaitGroup
