@@ -17,7 +17,7 @@ const completeWord = "__complete"
 
 // helpCmd is `bot help`, which the program turns into --help before it is read.
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"The command, such as: progress convert."`
+	Command []string `arg:"" optional:"" help:"The command, such as: progress show."`
 }
 
 // completionCmd is `bot completion`.

@@ -15,7 +15,7 @@ type commands struct {
 	Setup    setupCmd    `cmd:"" help:"Create your own GitHub App in the browser and store its credentials."`
 	Serve    serveCmd    `cmd:"" help:"Run the GitHub App's server: receive webhooks and work on labelled issues."`
 	Action   actionCmd   `cmd:"" help:"Run as a step of a GitHub Actions workflow; see action.yml."`
-	Progress progressCmd `cmd:"" help:"Show, check and convert progress files and task files of other tools."`
+	Progress progressCmd `cmd:"" help:"Show progress files and task files of other tools."`
 	Stats    statsCmd    `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
 	Lessons  lessonsCmd  `cmd:"" help:"Show lessons from earlier tasks, here or in a server's repository."`
 	Notify   notifyCmd   `cmd:"" help:"Send a test notification."`

@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
@@ -126,16 +125,10 @@ func (p *Plan) attach(name string, notes []byte) error {
 // converted are the tasks of a file of another system, with the check list that
 // they were read from.
 func converted(f *formats.File) (tasks []run.Task, list []byte, err error) {
-	files, _, err := formats.Convert(f, formats.Checklist, time.Time{})
+	list = formats.CheckList(f)
+	doc, err := progress.Parse(list)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("read the tasks of %s: %w", f.Name(), err)
 	}
-	for _, list = range files { // one: a check list has no companion
-		doc, err := progress.Parse(list)
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the tasks of %s: %w", f.Name(), err)
-		}
-		tasks = doc.Tasks()
-	}
-	return tasks, list, nil
+	return doc.Tasks(), list, nil
 }

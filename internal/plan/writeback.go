@@ -50,7 +50,7 @@ func WriteBack(name string, src, notes []byte, w Work) (Written, error) {
 			return Written{}, err
 		}
 	}
-	own, err := formats.Parse(formats.Progress, formats.Progress.FileName(""), []byte(w.Progress))
+	own, err := formats.Parse(formats.Progress, "progress.md", []byte(w.Progress))
 	if err != nil {
 		return Written{}, fmt.Errorf("read the run's progress: %w", err)
 	}

@@ -4,9 +4,8 @@
 // Its job: find sections and tasks in a Markdown file with a real Markdown
 // parser, change single places of it, tell what an agent may have changed from
 // what it may not, and move the file in and out of an agent's work tree
-// without being led astray there. [Check] tells a person what is wrong with a
-// file, by line and column; [Doc.PlanSHA256] tells whether a plan is still the
-// one that was approved.
+// without being led astray there. [Doc.PlanSHA256] tells whether a plan is
+// still the one that was approved.
 //
 // What is read is what people write: sections by the names that other systems
 // give them, tasks in any kind of list and in groups by heading, acceptance

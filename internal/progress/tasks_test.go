@@ -389,9 +389,6 @@ func TestSetTasksIsReadAsWritten(t *testing.T) {
 		if diff := cmp.Diff(tasks, d.Tasks(), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("%s\n%s", diff, d.Bytes())
 		}
-		if got := Check(d.Bytes()); len(got) > 0 {
-			t.Fatalf("%+v\n%s", got, d.Bytes())
-		}
 		tasks[0].Title, tasks[0].Accept = evil().Draw(t, "evil"), []string{evil().Draw(t, "evil")}
 		if err := d.SetTasks(tasks); err != nil {
 			t.Fatal(err)

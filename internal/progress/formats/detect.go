@@ -29,7 +29,7 @@ func Detect(name string, src []byte) (Format, bool) {
 		return "", false
 	}
 	format, ok := m.detect()
-	if base == Progress.FileName("") && format == Checklist {
+	if base == "progress.md" && format == Checklist {
 		return Progress, true
 	}
 	return format, ok

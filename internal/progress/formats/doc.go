@@ -3,17 +3,15 @@
 // tasks.md with .progress.md, fix_plan.md, plans with "### Task" headings, a
 // plain list of check boxes, and progress.md itself.
 //
-// Its job: one view of them all (Plan), edits by task that are written back in
+// Its job: one view of them all (Plan), and edits by task that are written back in
 // the file's own words, so that a file follows the run it is the plan of
-// (Follow), and conversion from each to each.
+// (Follow).
 //
 // Invariants:
 //   - A file that was not edited is written back to the byte. An edit replaces
 //     single places of the original bytes; nothing is ever encoded anew, so
 //     unknown fields, their order, indentation and the way numbers are written
 //     stay.
-//   - A conversion is read back and compared with what it was made from; what
-//     the target could not hold is said, never dropped in silence.
 //   - Text that comes from elsewhere stays on the line it is put on: it can add
 //     no heading, no check box and no JSON.
 //   - Any input is answered in linear time, with a *run.UserError where it

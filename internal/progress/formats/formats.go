@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -56,24 +54,6 @@ func (f Format) Companion() string {
 	return ""
 }
 
-// FileName is what the task file of a plan with that title is called.
-func (f Format) FileName(title string) string {
-	switch f {
-	case PRD:
-		return "prd.json"
-	case Portable:
-		return fileStem(title) + "_PROGRESS.md"
-	case Specum:
-		return "tasks.md"
-	case FixPlan:
-		return "fix_plan.md"
-	case Ralphex, Checklist:
-		return fileStem(title) + ".md"
-	case Progress, Rslph:
-	}
-	return "progress.md"
-}
-
 // Plan is what every format has in common.
 type Plan struct {
 	Title string
@@ -91,17 +71,12 @@ type Plan struct {
 	// Patterns and Learnings are what earlier iterations wrote down.
 	Patterns  []string
 	Learnings []string
-	// Sections are those that only some formats have a place for.
-	Sections []Section
 	// Other names the sections or fields that this view leaves out.
 	Other []string
 }
 
-// Section is a section of Markdown as it is written, without its heading.
-type Section struct{ Name, Text string }
-
-// keeps are the sections that files of format f carry as they are, by their
-// names in our own.
+// keeps are the sections of records, which hold no tasks, by their names in our
+// own.
 func (f Format) keeps() []string {
 	switch f {
 	case Progress, Rslph:
@@ -178,8 +153,6 @@ type source interface {
 	replace(src []byte) error
 	// place is the byte at which a task stands.
 	place(i int) int
-	// learn adds bullets to a section.
-	learn(section string, texts []string) error
 }
 
 // StatusChange asks for a new status of a task of a plan.
@@ -214,10 +187,6 @@ type notebook interface {
 	bytes() []byte
 	patterns() []string
 	learnings() []string
-	// addLearnings and addPatterns note lines; when and task head an entry in
-	// files that have entries.
-	addLearnings(when time.Time, task string, texts []string) error
-	addPatterns(texts []string) error
 }
 
 // Parse reads src as a file of that format; name is used in messages. What
@@ -321,65 +290,6 @@ func (f *File) Apply(changes ...StatusChange) error {
 	return f.src.replace(append(out, src[at:]...))
 }
 
-// AppendLearnings notes lines of what was learned, where the format keeps
-// them: in the task file, or in its companion, which is begun if need be. when
-// and task (an id, or "") head the entry in files that have entries.
-func (f *File) AppendLearnings(when time.Time, task string, texts ...string) error {
-	if texts = bullets(texts); len(texts) == 0 {
-		return nil
-	}
-	if f.begin(when) {
-		return f.notes.addLearnings(when, oneLine(task, maxID), texts)
-	}
-	return f.src.learn(sectionLearnings, texts)
-}
-
-// AppendPatterns notes lines about the codebase that every iteration should
-// know. when is used where the companion has to be begun.
-func (f *File) AppendPatterns(when time.Time, texts ...string) error {
-	if texts = bullets(texts); len(texts) == 0 {
-		return nil
-	}
-	if f.begin(when) {
-		return f.notes.addPatterns(texts)
-	}
-	return f.src.learn(sectionPatterns, texts)
-}
-
-// begin makes the companion if the format has one and says whether it has.
-func (f *File) begin(when time.Time) bool {
-	if f.notes == nil {
-		switch f.format {
-		case PRD:
-			f.notes = newLog(when)
-		case Specum:
-			f.notes = newNotes()
-		case Progress, Portable, Rslph, FixPlan, Ralphex, Checklist:
-		}
-	}
-	return f.notes != nil
-}
-
-// fileStem makes a name for a file out of a title.
-func fileStem(title string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(title) {
-		switch {
-		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-		if b.Len() == maxID {
-			break
-		}
-	}
-	if s := strings.Trim(b.String(), "-"); s != "" {
-		return s
-	}
-	return "plan"
-}
-
 // admit refuses what no format can be: the limits are those of progress.md.
 func admit(name string, src []byte) error {
 	if len(src) > progress.MaxSize {
@@ -407,7 +317,6 @@ func (p *Plan) clone() Plan {
 	c := *p
 	c.Description = slices.Clone(p.Description)
 	c.Tasks = slices.Clone(p.Tasks)
-	c.Sections = slices.Clone(p.Sections)
 	c.Patterns, c.Learnings, c.Other = slices.Clone(p.Patterns), slices.Clone(p.Learnings), slices.Clone(p.Other)
 	return c
 }
@@ -427,4 +336,10 @@ func (o others) add(p *Plan, name string) {
 		o[name] = true
 		p.Other = append(p.Other, name)
 	}
+}
+
+// failAt is an error a person can fix, at a byte of src.
+func failAt(name string, src []byte, at int, message, hint string) error {
+	line, column := position(src, at)
+	return &run.UserError{Message: fmt.Sprintf("%s:%d:%d: %s", name, line, column, message), Hint: hint}
 }

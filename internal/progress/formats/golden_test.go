@@ -28,8 +28,7 @@ var when = time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
 // after. An archive holds the task file, perhaps its companion, and then
 //
 //	view        what is read
-//	progress    the conversion to progress.md, and what is lost
-//	back        what is lost on the way back from there
+//	checklist   its tasks in the grammar of progress.md
 //	edit: …     the lines that change with one edit
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -50,9 +49,8 @@ func TestGolden(t *testing.T) {
 				t.Errorf("Detect(%s) = %s, %v", in[0].Name, got, ok)
 			}
 			want := map[string]string{
-				"view":     describe(open(t, format, in).Plan()),
-				"progress": toProgress(t, open(t, format, in)),
-				"back":     andBack(t, open(t, format, in)),
+				"view":      describe(open(t, format, in).Plan()),
+				"checklist": string(formats.CheckList(open(t, format, in))),
 			}
 			for _, f := range ar.Files {
 				if edit, ok := strings.CutPrefix(f.Name, "edit: "); ok {
@@ -93,7 +91,7 @@ func compare(t *testing.T, name string, ar *txtar.Archive, in []txtar.File, want
 // inputs are the files before the first that is expected.
 func inputs(ar *txtar.Archive) []txtar.File {
 	n := slices.IndexFunc(ar.Files, func(f txtar.File) bool {
-		return f.Name == "view" || f.Name == "progress" || f.Name == "back" || strings.HasPrefix(f.Name, "edit: ")
+		return f.Name == "view" || f.Name == "checklist" || strings.HasPrefix(f.Name, "edit: ")
 	})
 	return ar.Files[:n]
 }
@@ -144,14 +142,6 @@ func changed(t *testing.T, format formats.Format, in []txtar.File, edit string) 
 		err = mark(f, i, run.TaskBlocked, text)
 	case "skip":
 		err = mark(f, i, run.TaskSkipped, text)
-	case "learn":
-		if format == formats.PRD || format == formats.Specum {
-			err = f.AppendLearnings(when, arg, text)
-		} else {
-			err = f.AppendLearnings(when, "", rest)
-		}
-	case "pattern":
-		err = f.AppendPatterns(when, rest)
 	default:
 		t.Fatalf("unknown edit %q", edit)
 	}
@@ -186,76 +176,6 @@ func lineDiff(a, b string) string {
 		out.WriteString("+ " + l)
 	}
 	return out.String()
-}
-
-func toProgress(t *testing.T, f *formats.File) string {
-	t.Helper()
-	files, lost, err := formats.Convert(f, formats.Progress, when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.Format() == formats.Progress {
-		return "as it was\n"
-	}
-	return string(files["progress.md"]) + lostText(lost)
-}
-
-// andBack converts to progress.md and from there to the format again, which
-// must keep tasks, ticks and criteria.
-func andBack(t *testing.T, f *formats.File) string {
-	t.Helper()
-	if f.Format() == formats.Progress {
-		return "as it was\n"
-	}
-	files, _, err := formats.Convert(f, formats.Progress, when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := formats.Parse(formats.Progress, "progress.md", files["progress.md"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, lost, err := formats.Convert(own, f.Format(), when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	delete(again, f.Format().Companion())
-	name := slices.Collect(maps.Keys(again))[0]
-	back, err := formats.Parse(f.Format(), name, again[name])
-	if err != nil {
-		t.Fatal(err)
-	}
-	ids := slices.ContainsFunc(f.Plan().Tasks, func(k formats.Task) bool { return k.Key() != "" })
-	core := func(p formats.Plan) []string {
-		var out []string
-		for _, k := range p.Tasks {
-			key := k.Key()
-			if !ids { // the host gave them some
-				key = ""
-			}
-			if k.Status == run.TaskInProgress { // which only boxes below can say
-				k.Status = run.TaskOpen
-			}
-			out = append(out, fmt.Sprint(key, "|", k.Title, "|", k.Status, "|", k.Reason, "|", k.Priority, "|", k.Accept, "|",
-				k.Parallel, k.Verify, "|", k.Steps, k.Files, k.Checks, k.Subject))
-		}
-		return out
-	}
-	want, got := core(f.Plan()), core(back.Plan())
-	slices.Sort(want)
-	slices.Sort(got)
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("to progress.md and back (-before +after):\n%s", d)
-	}
-	return lostText(lost)
-}
-
-func lostText(lost []string) string {
-	var b strings.Builder
-	for _, l := range lost {
-		b.WriteString("lost: " + l + "\n")
-	}
-	return b.String()
 }
 
 // describe writes a plan for a person to check.
@@ -307,9 +227,6 @@ func describe(p formats.Plan) string {
 	}
 	put("pattern", p.Patterns...)
 	put("learned", p.Learnings...)
-	for _, k := range p.Sections {
-		put("section "+k.Name, strings.Split(k.Text, "\n")...)
-	}
 	put("other", p.Other...)
 	fmt.Fprintf(&b, "marked %v, done %v, %+v\n", p.MarkedDone, p.Done(), p.Counts())
 	return b.String()

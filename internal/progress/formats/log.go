@@ -78,13 +78,6 @@ func (l *txtLog) learnings() []string {
 	return out
 }
 
-func (l *txtLog) addLearnings(when time.Time, task string, texts []string) error {
-	if task == "" {
-		task = "notes"
-	}
-	return l.add(l.entry(when, task, nil, texts))
-}
-
 // report is what is noted of tasks that were done at one time. Files and what was
 // learned are told with the last of them.
 type report struct {

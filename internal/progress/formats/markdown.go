@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -107,7 +106,7 @@ func (m *markdown) index() {
 	for i, it := range m.items {
 		m.boxes[it.head] = append(m.boxes[it.head], i)
 	}
-	m.view = Plan{Title: m.title(), Sections: m.kept(), Status: m.doc.Status(), MarkedDone: m.doc.MarkedDone()}
+	m.view = Plan{Title: m.title(), Status: m.doc.Status(), MarkedDone: m.doc.MarkedDone()}
 	if m.format == Ralphex {
 		m.headingTasks()
 	} else {
@@ -530,23 +529,6 @@ func (m *markdown) kinds() {
 	}
 }
 
-// kept are the sections that are carried as they are. A table without a row says
-// nothing.
-func (m *markdown) kept() []Section {
-	var out []Section
-	for i, h := range m.heads {
-		if h.level != 2 || h.kind != kindKept {
-			continue
-		}
-		text := strings.ReplaceAll(string(m.src[h.body:m.end(i)]), "\r\n", "\n")
-		text, _ = progress.Clean(strings.Trim(text, "\n"))
-		if last := m.end(i); text != "" && !(m.blank(i) && (i+1 == len(m.heads) || m.heads[i+1].start == last)) {
-			out = append(out, Section{Name: progress.Canonical(h.text), Text: text})
-		}
-	}
-	return out
-}
-
 // kind tells what the section under heading i is by its name.
 func (m *markdown) kind(i int) kind {
 	switch h := m.heads[i]; fold(h.text) {
@@ -733,67 +715,6 @@ func markText(status run.TaskStatus, reason string) string {
 	return " (" + string(status) + ": " + reasonText(reason) + ")"
 }
 
-// learn adds bullets to a section, which it makes at the end if it is
-// missing.
-func (m *markdown) learn(section string, texts []string) error {
-	prefix := ""
-	switch {
-	case m.format == Rslph:
-		prefix = map[string]string{sectionLearnings: prefixLearned, sectionPatterns: prefixPattern}[section]
-		section = progress.SectionAnalysis // it drops sections it does not know
-	case m.notes():
-		if section == sectionPatterns {
-			prefix = prefixPattern
-		}
-		section = "Notes"
-	}
-	nl := eol(m.src)
-	text := "- " + prefix + strings.Join(texts, nl+"- "+prefix) + nl
-	i := slices.IndexFunc(m.heads, func(h head) bool { return fold(h.text) == fold(section) })
-	if i < 0 {
-		text = "## " + section + nl + text
-		if len(m.src) > 0 {
-			text = nl + text
-		}
-		return m.put(len(m.src), text, section, len(texts))
-	}
-	body, end := m.heads[i].body, m.end(i)
-	at := body
-	if content := bytes.TrimRight(m.src[body:end], " \t\r\n"); len(content) > 0 {
-		at = lineEnd(m.src, body+len(content)-1)
-		last := i
-		for last+1 < len(m.heads) && m.heads[last+1].start < end {
-			last++
-		}
-		if !m.heads[last].listLast {
-			text = nl + text
-		}
-	}
-	if at < end && at < len(m.src) && len(bytes.TrimSpace(m.src[at:lineEnd(m.src, at)])) > 0 {
-		text += nl
-	}
-	return m.put(at, text, section, len(texts))
-}
-
-// put inserts text, which must turn out to be n bullets.
-func (m *markdown) put(at int, text, section string, n int) error {
-	if at > 0 && m.src[at-1] != '\n' {
-		text = eol(m.src) + text
-	}
-	old := *m
-	if err := m.replace(splice(m.src, at, at, text)); err != nil {
-		return err
-	}
-	if len(m.prose) != len(old.prose)+n {
-		*m = old
-		return &run.UserError{
-			Message: fmt.Sprintf("nothing can be added to the section %s of %s", section, m.name),
-			Hint:    "close the code fence or comment that is open there",
-		}
-	}
-	return nil
-}
-
 // mdNotes is smart-ralph's .progress.md: Markdown with sections for what was
 // learned.
 type mdNotes struct{ *markdown }
@@ -803,17 +724,5 @@ func parseNotes(name string, src []byte) (mdNotes, error) {
 	return mdNotes{m}, err
 }
 
-// newNotes is the file as it is begun.
-func newNotes() mdNotes {
-	m := &markdown{format: Checklist, name: Specum.Companion(), src: []byte("# Ralph Progress\n")}
-	return mdNotes{m}
-}
-
 func (n mdNotes) patterns() []string  { return n.view.Patterns }
 func (n mdNotes) learnings() []string { return n.view.Learnings }
-
-func (n mdNotes) addLearnings(_ time.Time, _ string, texts []string) error {
-	return n.learn(sectionLearnings, texts)
-}
-
-func (n mdNotes) addPatterns(texts []string) error { return n.learn(sectionPatterns, texts) }

@@ -20,30 +20,6 @@ type Carried struct {
 	Open []string
 }
 
-// Carry brings into a file what another one of the same plan has come to since:
-// tasks that are done, blocked or skipped, what was learned, and the status of
-// a file whose tasks are then all done. Nothing else is changed, and no tick is
-// taken back.
-func Carry(from, into *File, when time.Time) (Carried, error) {
-	ours, theirs := from.Plan(), into.Plan()
-	match := pair(ours.Tasks, theirs.Tasks, true)
-	var out Carried
-	for i, t := range ours.Tasks {
-		if match[i] < 0 {
-			out.Unknown = append(out.Unknown, nameOf(t))
-		}
-	}
-	changes := due(ours.Tasks, theirs.Tasks, match)
-	done, err := into.settle(&out, changes)
-	if err != nil {
-		return Carried{}, err
-	}
-	if err := into.markDone(); err != nil {
-		return Carried{}, err
-	}
-	return out, into.note(report{when: when, tasks: at(theirs.Tasks, done)}, ours, theirs)
-}
-
 // Landed is what a run has done of the plan that a file holds.
 type Landed struct {
 	// Task is the id, in the run's progress.md, of the task that is about to
@@ -63,7 +39,7 @@ type Landed struct {
 // the second time. Of Unknown, only the task that lands is told.
 func Follow(own, file *File, l Landed) (Carried, error) {
 	ours, theirs := own.Plan(), file.Plan()
-	match := pair(ours.Tasks, theirs.Tasks, false)
+	match := pair(ours.Tasks, theirs.Tasks)
 	leave := slices.Clone(match)
 	landed := -1
 	for i, t := range ours.Tasks {
@@ -141,22 +117,20 @@ func (f *File) markDone() error {
 	return m.replace(doc.Bytes())
 }
 
-// note writes down what one file says was learned and the other does not, with
-// an entry for each story where the format has entries.
+// note writes down in progress.txt what a run has learned and the file does not say,
+// with an entry for each story that is done.
 func (f *File) note(s report, ours, theirs Plan) error {
-	if err := f.AppendPatterns(s.when, added(theirs.Patterns, ours.Patterns)...); err != nil {
-		return err
-	}
-	learned := added(theirs.Learnings, ours.Learnings)
-	if f.format != PRD || len(s.tasks) == 0 {
-		return f.AppendLearnings(s.when, "", learned...)
-	}
-	s.learned = bullets(learned)
-	f.begin(s.when)
 	log, ok := f.notes.(*txtLog)
 	if !ok {
-		return errNoPlace
+		log = newLog(s.when)
+		f.notes = log
 	}
+	if patterns := bullets(added(theirs.Patterns, ours.Patterns)); len(patterns) > 0 {
+		if err := log.addPatterns(patterns); err != nil {
+			return err
+		}
+	}
+	s.learned = bullets(added(theirs.Learnings, ours.Learnings))
 	return log.addStories(s)
 }
 
@@ -220,8 +194,8 @@ func outcomes(tasks []Task) []run.TaskStatus {
 
 // pair finds for each of our tasks the same one among theirs, -1 where there is
 // none. Of several with one title each is paired once, in their order. What was
-// reworded is found by the id it has elsewhere, or, with byID, by any.
-func pair(ours, theirs []Task, byID bool) []int {
+// reworded is found by the id it has elsewhere.
+func pair(ours, theirs []Task) []int {
 	match, taken := make([]int, len(ours)), make([]bool, len(theirs))
 	for i := range match {
 		match[i] = -1
@@ -244,7 +218,7 @@ func pair(ours, theirs []Task, byID bool) []int {
 	pass(func(t Task) string { return t.Key() + "\n" + title(t) })
 	pass(title)
 	pass(func(t Task) string {
-		if ownRE().MatchString(t.Key()) && !byID {
+		if ownRE().MatchString(t.Key()) {
 			return "" // numbers of this file, which mean nothing in another
 		}
 		return t.Key()

@@ -143,19 +143,6 @@ func TestFollowWritesTheLog(t *testing.T) {
 	}
 }
 
-// TestCarrySetsTheStatus, or a shell loop would go on for ever.
-func TestCarrySetsTheStatus(t *testing.T) {
-	t.Parallel()
-	own := parse(t, formats.Progress, head+"IN_PROGRESS\n\n## Tasks\n- [x] T1 [Task 1] a\n- [ ] T2 [Task 2] b (skipped: c)\n- [ ] T3 more\n")
-	f := parse(t, formats.Portable, head+"IN_PROGRESS\n\n## Task List\n- [ ] Task 1: a\n- [ ] Task 2: b\n")
-	if _, err := formats.Carry(own, f, when); err != nil {
-		t.Fatal(err)
-	}
-	if want := head + "RALPH_DONE\n\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b (skipped: c)\n"; string(f.Bytes()) != want {
-		t.Errorf("got %q", f.Bytes())
-	}
-}
-
 // TestFollowChangesOnlyTicks: whatever the file, only boxes and statuses of what
 // is done change, and following again changes nothing.
 func TestFollowChangesOnlyTicks(t *testing.T) {
@@ -163,14 +150,7 @@ func TestFollowChangesOnlyTicks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		format, src := documents(t)
 		f := parse(t, format, string(src))
-		files, _, err := formats.Convert(f, formats.Checklist, when)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var text string
-		for _, b := range files {
-			text = string(b)
-		}
+		text := string(formats.CheckList(f))
 		if format == formats.Checklist {
 			text = "## Tasks\n- [ ] T1 a\n"
 		}
@@ -223,42 +203,4 @@ func TestFollowChangesOnlyTicks(t *testing.T) {
 // strip is a text with all of its boxes open.
 func strip(src []byte) string {
 	return strings.NewReplacer("[x]", "[ ]", "[X]", "[ ]", "[\t]", "[ ]").Replace(string(src))
-}
-
-// TestConversionKeepsWhatCannotGo: a section that would swallow what follows is
-// not carried, and that is said.
-func TestConversionKeepsWhatCannotGo(t *testing.T) {
-	t.Parallel()
-	f := parse(t, formats.Rslph, "# Progress: x\n## Tasks\n### Phase 1\n- [ ] a\n## Iteration Log\n| Iteration | Notes |\n|---|---|\n| 1 | T1 |\n## Testing Strategy\n```\nmake\n")
-	files, lost, err := formats.Convert(f, formats.Progress, when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff([]string{"Testing Strategy"}, lost); d != "" {
-		t.Errorf("lost (-want +got):\n%s", d)
-	}
-	if !strings.Contains(string(files["progress.md"]),
-		"## Iteration Log\n| Iteration | Notes |\n|---|---|\n| 1 | T1 |\n") {
-		t.Errorf("got %s", files["progress.md"])
-	}
-	// A PRD has no place for them.
-	_, lost, err = formats.Convert(parse(t, formats.Progress, string(files["progress.md"])), formats.PRD, when)
-	if err != nil || !slices.Contains(lost, "Iteration Log") {
-		t.Errorf("lost %q, %v", lost, err)
-	}
-}
-
-// TestNewPRDIsWhole has what ralph.sh and its prompt read.
-func TestNewPRDIsWhole(t *testing.T) {
-	t.Parallel()
-	files, _, err := formats.Convert(parse(t, formats.Checklist, "# Add: a flag\n\n- [ ] a\n"), formats.PRD, when)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := string(files["prd.json"])
-	for _, want := range []string{`"branchName": "ralph/add-a-flag"`, `"acceptanceCriteria": []`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %s in %s", want, got)
-		}
-	}
 }
