@@ -23,7 +23,6 @@ require (
 	github.com/moby/profiles/seccomp v0.2.4 // Docker's default profile, for local as for containers
 	github.com/opencontainers/runtime-spec v1.2.1 // the types that profile is made of
 	github.com/palantir/go-githubapp v0.24.1 // dispatches webhooks; v0.24.1 alone fits go-github v60
-	github.com/pressly/goose/v3 v3.27.3 // migrations from embedded files, without globals
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
 	github.com/riverqueue/river v0.47.0 // the queue, in one transaction with the state; all its modules on one version
 	github.com/riverqueue/river/riverdriver v0.47.0 // comes with River
@@ -78,7 +77,6 @@ require (
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
-	github.com/mfridman/interpolate v0.0.2 // indirect
 	github.com/moby/docker-image-spec v1.3.1 // indirect
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
@@ -97,7 +95,6 @@ require (
 	github.com/riverqueue/river/rivershared v0.47.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
-	github.com/sethvargo/go-retry v0.4.0 // indirect
 	github.com/shurcooL/graphql v0.0.0-20181231061246-d48a9a75455f // indirect
 	github.com/tidwall/gjson v1.19.0 // indirect
 	github.com/tidwall/match v1.2.0 // indirect
@@ -109,7 +106,7 @@ require (
 	go.opentelemetry.io/otel v1.44.0 // indirect
 	go.opentelemetry.io/otel/metric v1.44.0 // indirect
 	go.opentelemetry.io/otel/trace v1.44.0 // indirect
-	go.uber.org/multierr v1.11.0 // indirect
+	golang.org/x/exp v0.0.0-20260718201538-764159d718ef // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect

@@ -318,10 +318,10 @@ func newParts(
 // unusableStore says what to do about a database that cannot be opened.
 func unusableStore(err error) error {
 	switch {
-	case errors.Is(err, store.ErrNewer):
+	case errors.Is(err, store.ErrOtherVersion):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "install the newer version again, or restore a backup from before the upgrade: " + calledAs() + " restore FILE",
+			Hint: "move that file away to start with a new one: open runs are forgotten, their branches stay",
 		}
 	case errors.Is(err, store.ErrDamaged):
 		return &run.UserError{

@@ -34,10 +34,10 @@ func openStore(ctx context.Context, dataDir string) (*store.Store, error) {
 			Hint:    "remove " + storeFile(dataDir) + " to start without it; finished tasks are commits and stay", Err: err,
 		}
 	}
-	if errors.Is(err, store.ErrNewer) {
+	if errors.Is(err, store.ErrOtherVersion) {
 		return nil, &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "use the newer program, or remove " + storeFile(dataDir) + "; finished tasks are commits and stay",
+			Hint: "remove " + storeFile(dataDir) + " to start with a new one; finished tasks are commits and stay",
 		}
 	}
 	return st, err

@@ -16,5 +16,5 @@
 //   - No method reads a clock: times come in, are stored as microseconds since
 //     1970 in UTC, and come out in UTC.
 //   - The shapes of rows are private to the package. Its exported types hold no
-//     tags and may change without a migration.
+//     tags and may change without a new version of the tables.
 package store

@@ -2,11 +2,9 @@ package store_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -202,22 +200,6 @@ func TestEndedStatesAreCompressed(t *testing.T) {
 	var stored int
 	if err := st.DB().QueryRowContext(t.Context(), "SELECT length(state) FROM runs").Scan(&stored); err != nil || stored > len(state)/10 {
 		t.Errorf("stored in %d bytes, %v", stored, err)
-	}
-}
-
-// An older program does not touch the database of a newer one.
-func TestNewerDatabaseIsRefused(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	st := open(t, path)
-	if _, err := st.DB().ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (999, 1)"); err != nil {
-		t.Fatal(err)
-	}
-	if newer, err := store.Open(context.WithoutCancel(t.Context()), path); !errors.Is(err, store.ErrNewer) {
-		t.Errorf("opened, %v", err)
-		if err == nil {
-			_ = newer.Close()
-		}
 	}
 }
 

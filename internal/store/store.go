@@ -3,17 +3,15 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
-	"github.com/pressly/goose/v3"
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
@@ -31,8 +29,8 @@ var (
 	ErrLeaseTaken = errors.New("store: lease taken")
 	// ErrLeaseLost: the lease used to be ours, and no longer is.
 	ErrLeaseLost = run.ErrLeaseLost
-	// ErrNewer: a newer version of the program has changed the tables.
-	ErrNewer = errors.New("store: the database belongs to a newer version")
+	// ErrOtherVersion: the tables in the file are not those of this program.
+	ErrOtherVersion = errors.New("store: the database belongs to another version")
 	// ErrGone: the file was removed or replaced while it was open. What is written to it
 	// is lost.
 	ErrGone = errors.New("store: the database file is gone")
@@ -51,8 +49,11 @@ const (
 	readers = 4
 )
 
-//go:embed migrations/sqlite/*.sql
-var migrations embed.FS
+// schemaVersion is the user_version of a file with the tables of schema.
+const schemaVersion = 1
+
+//go:embed schema.sql
+var schema string
 
 // Store is an open database. It is safe for concurrent use.
 type Store struct {
@@ -69,8 +70,8 @@ type Store struct {
 }
 
 // Open opens the database file at path, which is made where there is none (its directory
-// must exist), and brings its tables up to date. Processes that open the same one at the
-// same moment wait for each other.
+// must exist). Processes that open the same one at the same moment wait for each other. A
+// file with other tables than ours is ErrOtherVersion, and is not changed.
 func Open(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -98,7 +99,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if s.spend, err = openPool(path, 1, "immediate", "synchronous(NORMAL)", "foreign_keys(1)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.reader.Close(), s.writer.Close())
 	}
-	if err := s.Exclusively(ctx, s.migrate); err != nil {
+	if err := s.Exclusively(ctx, s.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, trouble(err)), s.Close())
 	}
 	return s, nil
@@ -120,29 +121,29 @@ func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB,
 	return db, nil
 }
 
-// provider knows the migrations.
-func (s *Store) provider() (*goose.Provider, error) {
-	dir, err := fs.Sub(migrations, "migrations/sqlite")
+// prepare makes the tables in a new file, and looks at the version of any other.
+func (s *Store) prepare(ctx context.Context) error {
+	var version, tables int
+	err := s.reader.QueryRowContext(ctx, `
+		SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version()`).Scan(&version, &tables)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the tables: %w", err)
+	case version == schemaVersion:
+		return nil
+	case version != 0 || tables > 0:
+		return fmt.Errorf("%w: its tables are of version %d, this program has version %d", ErrOtherVersion, version,
+			schemaVersion)
+	}
+	err = inTx(ctx, s.writer, func(tx *Tx) error {
+		if _, err := tx.ExecContext(ctx, schema); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	return goose.NewProvider(goose.DialectSQLite3, s.writer, dir, goose.WithDisableGlobalRegistry(true))
-}
-
-func (s *Store) migrate(ctx context.Context) error {
-	p, err := s.provider()
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	have, know, err := p.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	if have > know {
-		return fmt.Errorf("%w: its tables are of version %d, this program knows %d", ErrNewer, have, know)
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
+		return fmt.Errorf("make the tables: %w", err)
 	}
 	return nil
 }
@@ -189,8 +190,8 @@ func (s *Store) present() error {
 // disk is full, the file locked, damaged, read-only or gone. Give ctx a time limit.
 func (s *Store) Writable(ctx context.Context) error {
 	err := s.InTx(ctx, func(tx *Tx) error {
-		// The tables are numbered by goose; this number is ours, and in the first page.
-		_, err := tx.ExecContext(ctx, `PRAGMA user_version = `+strconv.FormatInt(time.Now().Unix(), 10))
+		// A transaction that changes nothing does not touch the disk.
+		_, err := tx.ExecContext(ctx, `UPDATE probe SET count = count + 1`)
 		return err
 	})
 	if err != nil {

@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,6 +133,51 @@ func TestOpen(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A file with other tables than those of this program is refused and not changed, and one
+// of this program is opened as often as anybody wants.
+func TestOtherVersion(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change string
+		want   error
+	}{
+		"of now":                 {"", nil},
+		"newer":                  {"PRAGMA user_version = 999", store.ErrOtherVersion},
+		"before there were any":  {"PRAGMA user_version = 0", store.ErrOtherVersion},
+		"a number from the past": {"PRAGMA user_version = 1770000000", store.ErrOtherVersion},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := newFile(t)
+			st, err := store.Open(t.Context(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = st.DB().ExecContext(t.Context(), tc.change)
+			if err := errors.Join(err, st.Close()); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				st, err := store.Open(t.Context(), path)
+				if err == nil {
+					err = st.Close()
+				}
+				wantErr(t, err, tc.want)
+				if tc.want != nil && !strings.Contains(err.Error(), path) {
+					t.Errorf("%v does not name %s", err, path)
+				}
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+				t.Errorf("the file was changed, %v", err)
+			}
+		})
+	}
 }
 
 func TestInTxRollsBack(t *testing.T) {

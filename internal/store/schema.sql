@@ -1,0 +1,278 @@
+-- Times are microseconds since 1970 in UTC; 0 stands for "not yet".
+--
+-- Whoever changes a table counts schemaVersion up.
+
+CREATE TABLE deliveries (
+    guid            TEXT    NOT NULL PRIMARY KEY,
+    event           TEXT    NOT NULL,
+    action          TEXT    NOT NULL,
+    installation_id INTEGER NOT NULL,
+    repo_node       TEXT    NOT NULL,
+    body            BLOB    NOT NULL,
+    -- The digest of a body that counts once, whatever GUID it comes under: GitHub signs
+    -- the body, and not the GUID. Empty where bodies may honestly repeat.
+    digest          BLOB    NOT NULL,
+    received_at     INTEGER NOT NULL,
+    processed_at    INTEGER NOT NULL DEFAULT 0,
+    outcome         TEXT    NOT NULL DEFAULT '',
+    -- What has to be known of a webhook when its body is gone: the issue that it gave a
+    -- label, the label, and when that was, in seconds since 1970 by GitHub's clock.
+    labelled        TEXT    NOT NULL,
+    label           TEXT    NOT NULL,
+    labelled_at     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX deliveries_unprocessed ON deliveries (received_at) WHERE processed_at = 0;
+CREATE UNIQUE INDEX deliveries_once ON deliveries (digest) WHERE length(digest) > 0;
+CREATE INDEX deliveries_labelled ON deliveries (labelled) WHERE labelled <> '';
+-- What retention looks for.
+CREATE INDEX deliveries_with_body ON deliveries (processed_at) WHERE length(body) > 0 AND processed_at > 0;
+CREATE INDEX deliveries_by_age ON deliveries (received_at) WHERE processed_at > 0 AND labelled = '';
+
+CREATE TABLE runs (
+    id                  TEXT    NOT NULL PRIMARY KEY,
+    repo_owner          TEXT    NOT NULL,
+    repo_name           TEXT    NOT NULL,
+    repo_node           TEXT    NOT NULL,
+    installation_id     INTEGER NOT NULL,
+    -- A run without GitHub works a plan, not an issue: its issue_number is 0, and its
+    -- issue_node is the key of the plan.
+    issue_number        INTEGER NOT NULL,
+    issue_node          TEXT    NOT NULL,
+    -- The pull request that the run works on, so that what is said there finds the run.
+    pull_number         INTEGER NOT NULL,
+    phase               TEXT    NOT NULL,
+    -- 1 while the phase is one that takes further steps; kept beside the phase
+    -- so that which phases are the last is said in one place, in Go.
+    active              INTEGER NOT NULL CHECK (active IN (0, 1)),
+    end_reason          TEXT    NOT NULL,
+    state               BLOB    NOT NULL,
+    cancel_requested_at INTEGER NOT NULL DEFAULT 0,
+    cancel_by           TEXT    NOT NULL DEFAULT '',
+    lease_owner         TEXT    NOT NULL DEFAULT '',
+    lease_until         INTEGER NOT NULL DEFAULT 0,
+    generation          INTEGER NOT NULL DEFAULT 0,
+    created_at          INTEGER NOT NULL,
+    updated_at          INTEGER NOT NULL,
+    -- No index has what changes with each step, which updated_at does.
+    ended_at            INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+-- An issue, and a plan, has at most one active run.
+CREATE UNIQUE INDEX runs_one_active_per_issue
+    ON runs (repo_node, issue_number, iif(issue_number = 0, issue_node, '')) WHERE active = 1;
+CREATE INDEX runs_by_issue ON runs (repo_node, issue_number, created_at);
+CREATE INDEX runs_by_pull ON runs (repo_node, pull_number, created_at) WHERE pull_number > 0;
+CREATE INDEX runs_ended ON runs (ended_at) WHERE active = 0;
+
+-- What stays of a run when the rest of it is removed.
+CREATE TABLE past_runs (
+    id           TEXT    NOT NULL PRIMARY KEY,
+    repo_owner   TEXT    NOT NULL,
+    repo_name    TEXT    NOT NULL,
+    repo_node    TEXT    NOT NULL,
+    issue_number INTEGER NOT NULL,
+    end_reason   TEXT    NOT NULL,
+    cost_usd     REAL    NOT NULL,
+    iterations   INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    ended_at     INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX past_runs_by_repo ON past_runs (repo_node);
+
+-- Work that is in no commit yet, one tree for each run that goes on.
+CREATE TABLE unfinished (
+    run_id TEXT NOT NULL PRIMARY KEY,
+    tree   TEXT NOT NULL,
+    data   BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE effects (
+    key        TEXT    NOT NULL PRIMARY KEY,
+    run_id     TEXT    NOT NULL,
+    kind       TEXT    NOT NULL,
+    intent     BLOB    NOT NULL,
+    status     TEXT    NOT NULL CHECK (status IN ('intended', 'done')),
+    result     BLOB    NOT NULL,
+    created_at INTEGER NOT NULL,
+    done_at    INTEGER NOT NULL DEFAULT 0,
+    -- Effects that nothing waits for are repeated until they succeed: next_try is when, 0
+    -- where nobody repeats the effect but who wants it; tries counts what has failed.
+    next_try   INTEGER NOT NULL DEFAULT 0,
+    tries      INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX effects_by_run ON effects (run_id, created_at);
+CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' AND next_try > 0;
+
+-- When the database was restored from a backup. What happened after the backup is not
+-- in it, so effects of older runs are looked for before they are repeated.
+CREATE TABLE restores (
+    at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE refusals (
+    repo_node    TEXT    NOT NULL,
+    issue_number INTEGER NOT NULL,
+    person       TEXT    NOT NULL,
+    reason       TEXT    NOT NULL,
+    PRIMARY KEY (repo_node, issue_number, person)
+) STRICT, WITHOUT ROWID;
+
+-- What people say to runs, as it was when they said it, until a run has taken
+-- it in. Rows outlive runs: an issue has them, not a run.
+CREATE TABLE inputs (
+    id           INTEGER PRIMARY KEY,
+    repo_node    TEXT    NOT NULL,
+    issue_number INTEGER NOT NULL,
+    kind         TEXT    NOT NULL,
+    -- What it came from, "comment:123"; nothing is taken in twice.
+    source       TEXT    NOT NULL,
+    -- GitHub's id of that, which grows with time.
+    source_id    INTEGER NOT NULL,
+    url          TEXT    NOT NULL,
+    author_id    INTEGER NOT NULL,
+    author       TEXT    NOT NULL,
+    -- The author's role when the event was worked; '' is nobody's.
+    role         TEXT    NOT NULL,
+    text         TEXT    NOT NULL,
+    text_sha256  TEXT    NOT NULL,
+    detail       BLOB    NOT NULL,
+    state        TEXT    NOT NULL CHECK (state IN ('pending', 'done', 'refused', 'withdrawn')),
+    outcome      TEXT    NOT NULL,
+    run_id       TEXT    NOT NULL,
+    received_at  INTEGER NOT NULL,
+    settled_at   INTEGER NOT NULL,
+    UNIQUE (repo_node, source)
+) STRICT;
+
+CREATE INDEX inputs_pending ON inputs (repo_node, issue_number, id) WHERE state = 'pending';
+CREATE INDEX inputs_by_issue ON inputs (repo_node, issue_number, received_at);
+CREATE INDEX inputs_by_author ON inputs (author_id, received_at);
+
+-- What tasks taught, by repository, and the words a lesson is found by.
+CREATE TABLE lessons (
+    id        INTEGER PRIMARY KEY,
+    repo_node TEXT    NOT NULL,
+    key       TEXT    NOT NULL,
+    at        INTEGER NOT NULL,
+    lesson    BLOB    NOT NULL,
+    -- Whether the work that taught it is on the default branch. Only then is the lesson
+    -- told to anybody.
+    merged    INTEGER NOT NULL DEFAULT 0 CHECK (merged IN (0, 1)),
+    UNIQUE (repo_node, key)
+) STRICT;
+
+CREATE VIRTUAL TABLE lessons_words USING fts5 (words, content = '', contentless_delete = 1);
+
+-- What requests to models cost. Money is in billionths of a dollar.
+CREATE TABLE spend_starts (
+    name   TEXT    NOT NULL PRIMARY KEY,
+    -- What the start is charged to, and the limits there, as JSON.
+    scopes BLOB    NOT NULL,
+    -- The hosts that the start may reach, as JSON.
+    hosts  BLOB    NOT NULL,
+    ended  INTEGER NOT NULL DEFAULT 0 CHECK (ended IN (0, 1))
+) STRICT;
+
+CREATE TABLE spend_requests (
+    id      INTEGER PRIMARY KEY,
+    start   TEXT    NOT NULL REFERENCES spend_starts (name),
+    model   TEXT    NOT NULL,
+    -- What was reserved, and once it is settled what it did cost.
+    cost    INTEGER NOT NULL,
+    settled INTEGER NOT NULL DEFAULT 0 CHECK (settled IN (0, 1)),
+    input            INTEGER NOT NULL DEFAULT 0,
+    output           INTEGER NOT NULL DEFAULT 0,
+    cache_read       INTEGER NOT NULL DEFAULT 0,
+    cache_write      INTEGER NOT NULL DEFAULT 0,
+    cache_write_long INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE INDEX spend_requests_by_start ON spend_requests (start);
+
+-- The sum of the costs above by what they are charged to.
+CREATE TABLE spend_totals (
+    scope TEXT    NOT NULL PRIMARY KEY,
+    cost  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE spend_refusals (
+    id     INTEGER PRIMARY KEY,
+    start  TEXT    NOT NULL REFERENCES spend_starts (name),
+    reason TEXT    NOT NULL,
+    budget INTEGER NOT NULL CHECK (budget IN (0, 1)),
+    UNIQUE (start, reason, budget)
+) STRICT;
+
+-- The hosts that starts reached or were kept from.
+CREATE TABLE spend_hosts (
+    id       INTEGER PRIMARY KEY,
+    start    TEXT    NOT NULL REFERENCES spend_starts (name),
+    host     TEXT    NOT NULL,
+    -- Why the start was kept from it; '' where it was not.
+    blocked  TEXT    NOT NULL,
+    count    INTEGER NOT NULL,
+    -- Bytes.
+    sent     INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    UNIQUE (start, host, blocked)
+) STRICT;
+
+-- Processes of runs that were let in, and those that wait for it: one row for each
+-- process that a run has, or wants, at work. It goes with the state that has seen the
+-- process end.
+CREATE TABLE places (
+    run_id     TEXT    NOT NULL,
+    process    TEXT    NOT NULL PRIMARY KEY,
+    repo       TEXT    NOT NULL,
+    owner      TEXT    NOT NULL,
+    person     TEXT    NOT NULL,
+    answer     INTEGER NOT NULL,
+    came_at    INTEGER NOT NULL,
+    asked_at   INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    granted_at INTEGER NOT NULL DEFAULT 0,
+    line       INTEGER NOT NULL,
+    why        TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX places_run ON places (run_id);
+
+-- When an owner or a repository last had a turn.
+CREATE TABLE turns (
+    name TEXT    NOT NULL PRIMARY KEY,
+    at   INTEGER NOT NULL
+) STRICT;
+
+-- What the operator holds back until they say otherwise.
+CREATE TABLE holds (
+    name   TEXT    NOT NULL PRIMARY KEY,
+    person TEXT    NOT NULL,
+    since  INTEGER NOT NULL
+) STRICT;
+
+-- Who was allowed or refused to do what.
+CREATE TABLE decisions (
+    id           INTEGER PRIMARY KEY,
+    at           INTEGER NOT NULL,
+    repo         TEXT    NOT NULL,
+    issue_number INTEGER NOT NULL,
+    person       TEXT    NOT NULL,
+    action       TEXT    NOT NULL,
+    allowed      INTEGER NOT NULL CHECK (allowed IN (0, 1)),
+    reason       TEXT    NOT NULL,
+    -- The delivery that it was decided on, '' where an operator decided.
+    delivery     TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX decisions_by_age ON decisions (at);
+
+-- One row, written for no other reason than to see whether it reaches the disk.
+CREATE TABLE probe (
+    id    INTEGER PRIMARY KEY CHECK (id = 1),
+    count INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO probe VALUES (1, 0);
