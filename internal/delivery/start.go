@@ -273,10 +273,6 @@ func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in
 		return err
 	}
 	return r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
-		if _, err := r.Store.Refused(ctx, tx, in.RepoNode, in.Issue, fmt.Sprint(in.SenderID),
-			string(st.Denied)+": "+st.Role); err != nil {
-			return err
-		}
 		return r.decide(ctx, tx, guid, in.Subject, actionLabel, false, why(st))
 	})
 }

@@ -97,9 +97,6 @@ type Config struct {
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
 	Limits func(asked run.Limits) run.Limits
-	// Unfinished keeps work that is in no commit yet where it outlives this machine;
-	// nil where nothing does.
-	Unfinished Unfinished
 	// Mask knows the secrets that must not be published; nil knows forms only.
 	Mask *redact.Masker
 	// Transcripts keeps what agents were told and said; nil keeps nothing.
@@ -758,43 +755,14 @@ func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
 	return &loop.Merge{Parent: string(tip), ParentTree: string(parentTree), Tree: string(m.Tree), Files: m.Conflicts}, nil
 }
 
-// Keep implements loop.Branch. What is kept is the files that differ from the
-// run's head, so that it can be laid out by a host that has only the branch.
-func (h *Host) Keep(ctx context.Context, s loop.State, tree string) error {
-	// Where this machine is all there is, the quarantine keeps it: that lasts as long as
-	// the run, and what has not passed its checks stays out of the repository.
-	if h.cfg.Unfinished == nil {
-		return nil
-	}
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return err
-	}
-	data, err := pack(ctx, repo, gitrepo.OID(s.HeadTree), gitrepo.OID(tree))
-	if err != nil {
-		return err
-	}
-	return h.cfg.Unfinished.Keep(ctx, s.Run, tree, data)
-}
-
-// Kept implements loop.Branch.
-func (h *Host) Kept(ctx context.Context, s loop.State, tree string) (bool, error) {
+// Has implements loop.Trees. What is in no commit stays in the quarantine for as long as
+// the run: what has not passed its checks stays out of the repository.
+func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
 		return false, err
 	}
-	if there, err := repo.HasTree(ctx, gitrepo.OID(tree)); err != nil || there {
-		return there, err
-	}
-	if h.cfg.Unfinished == nil {
-		return false, nil
-	}
-	data, err := h.cfg.Unfinished.Kept(ctx, s.Run, tree)
-	if err != nil || data == nil {
-		return false, err
-	}
-	made, err := unpack(ctx, repo, data)
-	return string(made) == tree, err
+	return repo.HasTree(ctx, gitrepo.OID(tree))
 }
 
 // Restore implements loop.Trees.

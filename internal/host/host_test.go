@@ -288,71 +288,6 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 	}
 }
 
-// shelf keeps unfinished work, as a database does that several machines share.
-type shelf struct {
-	tree string
-	data []byte
-}
-
-func (s *shelf) Keep(_ context.Context, _ run.ID, tree string, data []byte) error {
-	s.tree, s.data = tree, data
-	return nil
-}
-
-func (s *shelf) Kept(_ context.Context, _ run.ID, tree string) ([]byte, error) {
-	if tree != s.tree {
-		return nil, nil
-	}
-	return s.data, nil
-}
-
-// TestUnfinishedWorkOutlivesItsMachine: another machine, which has the repository and
-// what was kept, lays out the very same tree.
-func TestUnfinishedWorkOutlivesItsMachine(t *testing.T) {
-	t.Parallel()
-	files := map[string]string{"README": "hello\n", "gone": "x\n", "dir/file": "x\n"}
-	src := newSource(t, files)
-	kept := &shelf{}
-	machine := func(src source) *host.Host {
-		return host.New(host.Config{
-			Dir: filepath.Join(t.TempDir(), "run"), Source: src, Backend: talker{}, Unfinished: kept,
-			Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
-		})
-	}
-	one := machine(src)
-	opened, err := one.Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := loop.State{Checkout: loop.Checkout{HeadTree: opened.HeadTree}}
-	tree, err := one.With(t.Context(), opened.HeadTree, "new/file", []byte("half\x00done\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if tree, err = one.Without(t.Context(), tree, "gone"); err != nil {
-		t.Fatal(err)
-	}
-	if err := one.Keep(t.Context(), s, tree); err != nil {
-		t.Fatal(err)
-	}
-
-	two := machine(newSource(t, files)) // a repository of its own, without that tree
-	if _, _, _, err := two.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkTree) {
-		t.Fatalf("a machine without the work tree says %v", err)
-	}
-	open(t, two)
-	if there, err := two.Kept(t.Context(), s, tree); err != nil || !there {
-		t.Fatalf("the other machine has it: %v, %v", there, err)
-	}
-	changes, err := two.Changes(t.Context(), opened.HeadTree, tree)
-	if err != nil || len(changes) != 2 {
-		t.Errorf("%v, %v", changes, err)
-	}
-	if there, err := two.Kept(t.Context(), s, opened.HeadTree[:39]+"0"); err != nil || there {
-		t.Errorf("a tree that nobody kept is there: %v, %v", there, err)
-	}
-}
-
 // TestRefusedAttemptsLeaveNothing: what attempts wrote is not in the repository, and
 // neither is unfinished work, which a host of the same run finds; it goes with the run.
 func TestRefusedAttemptsLeaveNothing(t *testing.T) {
@@ -382,14 +317,14 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Keep(t.Context(), loop.State{}, kept); err != nil {
-		t.Fatal(err)
-	}
 	h.Close()
 	h = newHost(src, dir, "") // after a restart
 	open(t, h)
-	if there, err := h.Kept(t.Context(), loop.State{}, kept); err != nil || !there {
+	if there, err := h.Has(t.Context(), kept); err != nil || !there {
 		t.Errorf("what was kept is there: %v, %v", there, err)
+	}
+	if there, err := h.Has(t.Context(), opened.HeadTree[:39]+"0"); err != nil || there {
+		t.Errorf("a tree that nobody made is there: %v, %v", there, err)
 	}
 	if err := h.Reset(t.Context(), kept); err != nil {
 		t.Fatal(err)

@@ -139,11 +139,6 @@ func saidOf(c claim.Claim) string {
 // goOn keeps unfinished work, for the next call to go on from. It uses up no
 // attempt; see [Engine.unfinished] for how often that may be.
 func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree string) (Next, error) {
-	if s.lane == nil { // a run keeps one tree; that of a lane is on this machine alone
-		if err := e.Branch.Keep(ctx, *s, tree); err != nil {
-			return Next{}, fmt.Errorf("keep unfinished work: %w", err)
-		}
-	}
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
 		return Next{}, err
@@ -254,9 +249,9 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 		return nil
 	}
 	s.Kept = nil
-	there, err := e.Branch.Kept(ctx, *s, k.Tree)
+	there, err := e.Trees.Has(ctx, k.Tree)
 	if err != nil {
-		return fmt.Errorf("read unfinished work: %w", err)
+		return fmt.Errorf("look for unfinished work: %w", err)
 	}
 	tree := k.Tree
 	if there && k.HeadTree != s.HeadTree {

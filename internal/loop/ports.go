@@ -142,6 +142,8 @@ type WorkTree interface {
 // Trees are git trees that the host has stored. They never change; what makes one of
 // another gives its name. All that reads them sees plain files only.
 type Trees interface {
+	// Has says whether a tree is still there: they last as long as the run's directory.
+	Has(ctx context.Context, tree string) (bool, error)
 	// File reads a file of a tree; ok is false where there is no plain file of
 	// at most limit bytes at that path.
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
@@ -165,18 +167,13 @@ type Trees interface {
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
 
-// Branch is what the host keeps of the run's branch besides its commits.
+// Branch brings the run's branch and others together.
 type Branch interface {
 	// Merge brings the present tip of the base branch into the run's head and says
 	// where the two conflict; nil where they do not, where there is nothing to
 	// bring in, or where the head is no longer the branch's tip. ErrUnrelated or ErrTooMuch
 	// where that cannot be done.
 	Merge(ctx context.Context, s State) (*Merge, error)
-	// Keep stores what tree holds beyond the run's head where it outlives the work
-	// tree and this machine, in the place of what was kept before. Kept says whether
-	// that tree can be laid out: it is still there, or was read from where it is kept.
-	Keep(ctx context.Context, s State, tree string) error
-	Kept(ctx context.Context, s State, tree string) (bool, error)
 }
 
 // AgentStart asks for one fresh agent process on the work tree.

@@ -90,8 +90,7 @@ type world struct {
 	gone   int
 	events []run.Event
 	memory history.Memory
-	// kept are the trees of unfinished work, and lost says that they are gone.
-	kept []string
+	// lost says that trees of unfinished work are gone.
 	lost bool
 	// edit is what people have made of the task list, until the list was
 	// written anew.
@@ -250,12 +249,7 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	return w.store(f), nil
 }
 
-func (w *world) Keep(_ context.Context, _ loop.State, tree string) error {
-	w.kept = append(w.kept, tree)
-	return nil
-}
-
-func (w *world) Kept(_ context.Context, _ loop.State, tree string) (bool, error) {
+func (w *world) Has(_ context.Context, tree string) (bool, error) {
 	_, ok := w.trees[tree]
 	return ok && !w.lost, nil
 }

@@ -786,7 +786,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
 		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
 	}
-	hostCfg.Transcripts, hostCfg.Mask, hostCfg.Unfinished = r.cfg.Transcripts, r.cfg.Mask, r.cfg.Store
+	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{

@@ -209,11 +209,8 @@ func (w *world) Without(_ context.Context, tree, dir string) (string, error) {
 	return w.store(f), nil
 }
 
-// Keep implements loop.Branch: nothing that was stored is ever lost here.
-func (w *world) Keep(context.Context, loop.State, string) error { return nil }
-
-// Kept implements loop.Branch.
-func (w *world) Kept(_ context.Context, _ loop.State, tree string) (bool, error) {
+// Has implements loop.Trees.
+func (w *world) Has(_ context.Context, tree string) (bool, error) {
 	_, ok := w.trees[tree]
 	return ok, nil
 }

@@ -45,7 +45,7 @@ func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
 	return nil
 }
 
-// forgetRun deletes a run, its unfinished work and what it spent. The names of
+// forgetRun deletes a run and what it spent. The names of
 // its starts begin with its id.
 func forgetRun(ctx context.Context, tx *Tx, id run.ID) error {
 	const starts = `(SELECT name FROM spend_starts WHERE name >= ?1 || '-' AND name < ?1 || '.')`
@@ -56,7 +56,6 @@ func forgetRun(ctx context.Context, tx *Tx, id run.ID) error {
 		`DELETE FROM spend_starts WHERE name IN ` + starts,
 		`DELETE FROM spend_totals WHERE scope = 'run:' || ?1
 			OR scope >= 'task:' || ?1 || '/' AND scope < 'task:' || ?1 || '0'`,
-		`DELETE FROM unfinished WHERE run_id = ?1`,
 		`DELETE FROM runs WHERE id = ?1`,
 	} {
 		if _, err := tx.ExecContext(ctx, query, string(id)); err != nil {

@@ -68,9 +68,6 @@ func TestReplacedRunIsForgotten(t *testing.T) {
 	ids := []run.ID{"r-1", "r-10"}
 	l := st.Spend()
 	for _, id := range ids {
-		if err := st.Keep(t.Context(), id, "tree", []byte("work")); err != nil {
-			t.Fatal(err)
-		}
 		name := string(id) + "-1"
 		day := spend.DayScope("/a", "2026-03-01", 0)
 		scopes := []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0), day}
@@ -95,10 +92,6 @@ func TestReplacedRunIsForgotten(t *testing.T) {
 			if spent, err := l.Spent(t.Context(), scope.Key); err != nil || spent != want {
 				t.Errorf("%s: %v, %v", scope.Key, spent, err)
 			}
-		}
-		kept, err := st.Kept(t.Context(), id, "tree")
-		if err != nil || (kept != nil) != (want > 0) {
-			t.Errorf("work of %s: %q, %v", id, kept, err)
 		}
 	}
 	if spent, err := l.Spent(t.Context(), spend.DayScope("/a", "2026-03-01", 0).Key); err != nil || spent != 10 {

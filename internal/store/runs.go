@@ -344,13 +344,7 @@ func (s *Store) SaveStateTx(
 	if err != nil {
 		return fmt.Errorf("save state of run %s: %w", id, err)
 	}
-	if err := mustAffect(res, "save state of run "+string(id), ErrLeaseLost); err != nil || !phase.Terminal() {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `DELETE FROM unfinished WHERE run_id = ?`, id); err != nil {
-		return fmt.Errorf("forget the unfinished work of run %s: %w", id, err)
-	}
-	return nil
+	return mustAffect(res, "save state of run "+string(id), ErrLeaseLost)
 }
 
 // minPacked is from how many bytes on the state of an ended run is compressed.

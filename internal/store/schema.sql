@@ -81,13 +81,6 @@ CREATE TABLE past_runs (
 
 CREATE INDEX past_runs_by_repo ON past_runs (repo_node);
 
--- Work that is in no commit yet, one tree for each run that goes on.
-CREATE TABLE unfinished (
-    run_id TEXT NOT NULL PRIMARY KEY,
-    tree   TEXT NOT NULL,
-    data   BLOB NOT NULL
-) STRICT;
-
 CREATE TABLE effects (
     key        TEXT    NOT NULL PRIMARY KEY,
     run_id     TEXT    NOT NULL,
@@ -111,14 +104,6 @@ CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' A
 CREATE TABLE restores (
     at INTEGER NOT NULL
 ) STRICT;
-
-CREATE TABLE refusals (
-    repo_node    TEXT    NOT NULL,
-    issue_number INTEGER NOT NULL,
-    person       TEXT    NOT NULL,
-    reason       TEXT    NOT NULL,
-    PRIMARY KEY (repo_node, issue_number, person)
-) STRICT, WITHOUT ROWID;
 
 -- What people say to runs, as it was when they said it, until a run has taken
 -- it in. Rows outlive runs: an issue has them, not a run.

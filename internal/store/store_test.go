@@ -767,33 +767,6 @@ func TestEffectBegunOnceAmongProcesses(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	for _, tc := range []struct {
-		repo   string
-		issue  int
-		person string
-		reason string
-		want   bool
-	}{
-		{"R_1", 7, "ann", "no write access", true},
-		{"R_1", 7, "ann", "no write access", false},
-		{"R_1", 7, "ann", "another reason", false},
-		{"R_1", 7, "bob", "no write access", true},
-		{"R_1", 8, "ann", "no write access", true},
-		{"R_2", 7, "ann", "no write access", true},
-	} {
-		inTx(t, st, func(tx *store.Tx) error {
-			got, err := st.Refused(t.Context(), tx, tc.repo, tc.issue, tc.person, tc.reason)
-			if got != tc.want {
-				t.Errorf("%+v: first %v", tc, got)
-			}
-			return err
-		})
-	}
-}
-
 // What goes to a file that is gone is lost, and so is not taken.
 func TestGoneDatabase(t *testing.T) {
 	t.Parallel()
