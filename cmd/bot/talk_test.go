@@ -563,7 +563,7 @@ func TestReviewsAreKeptForTheRun(t *testing.T) {
 	var got []said
 	for _, in := range inputs {
 		got = append(got, said{in.Kind, in.Author, in.Role, in.Text})
-		if len(in.SHA256) != 64 || len(in.Detail) < 10 {
+		if len(in.Detail) < 10 {
 			t.Errorf("%+v", in)
 		}
 	}

@@ -167,7 +167,6 @@ func (r *Receiver) commandInput(source string, d store.Delivery, o order) (store
 	line, _, _ := strings.Cut(o.Comment.Body, "\n")
 	return store.Input{
 		RepoNode: o.RepoNode, Issue: o.Issue, Kind: store.InputCommand, Source: source, SourceID: o.Comment.ID,
-		URL:      o.Comment.URL,
 		AuthorID: o.SenderID, Author: o.SenderLogin, Role: o.by.Role, Text: line, Detail: detail,
 		ReceivedAt: d.ReceivedAt,
 		Outcome:    string(o.Command.Verb),
@@ -335,8 +334,7 @@ func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (
 	}
 	return r.beginBy(ctx, o, w, func(tx *store.Tx, id run.ID) error {
 		for _, a := range answers {
-			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id,
-				r.Now()); err != nil {
+			if _, err := r.Store.SettleInput(ctx, tx, a.ID, store.InputDone, "read with the issue", id); err != nil {
 				return err
 			}
 		}

@@ -78,7 +78,7 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
 			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer,
 			Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
-			URL: in.Comment.URL, AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.Role, Text: in.Comment.Body,
+			AuthorID: in.SenderID, Author: in.SenderLogin, Role: st.Role, Text: in.Comment.Body,
 			Detail: []byte("{}"), ReceivedAt: d.ReceivedAt,
 		})
 		return err
@@ -98,7 +98,7 @@ func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.Withdr
 	taken := false
 	err = r.mark(ctx, guid, outcomeWithdrawn, func(tx *store.Tx) error {
 		settled, err := r.Store.SettleInput(ctx, tx, was.ID, store.InputWithdrawn,
-			"edited or deleted by "+in.SenderLogin, "", r.Now())
+			"edited or deleted by "+in.SenderLogin, "")
 		taken = !settled
 		return err
 	})
@@ -212,7 +212,7 @@ func feedbackInput(d store.Delivery, in handlers.FeedbackIntent, issue int, role
 		return store.Input{}, fmt.Errorf("encode feedback: %w", err)
 	}
 	return store.Input{
-		RepoNode: in.RepoNode, Issue: issue, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID, URL: in.URL,
+		RepoNode: in.RepoNode, Issue: issue, Kind: in.Kind, Source: in.Source, SourceID: in.SourceID,
 		AuthorID: in.SenderID, Author: in.SenderLogin, Role: role, Text: in.Text, Detail: detail,
 		ReceivedAt: d.ReceivedAt,
 	}, nil

@@ -127,7 +127,7 @@ func (r *Receiver) Operated(ctx context.Context, action string) error {
 
 // Pause has no new agent be started until Resume.
 func (r *Receiver) Pause(ctx context.Context) error {
-	return r.operated(ctx, "pause", func(tx *store.Tx) error { return r.Store.Pause(ctx, tx, Operator, r.Now()) })
+	return r.operated(ctx, "pause", func(tx *store.Tx) error { return r.Store.Pause(ctx, tx, r.Now()) })
 }
 
 // Resume takes back what Pause did.

@@ -103,9 +103,9 @@ func (d *Digest) PostponeWork() {
 }
 
 // Settle records what became of the inputs, for the run.
-func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *store.Tx, id run.ID, now time.Time) error {
+func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *store.Tx, id run.ID) error {
 	for _, done := range d.Settled {
-		if _, err := st.SettleInput(ctx, tx, done.Input.ID, done.State, done.Outcome, id, now); err != nil {
+		if _, err := st.SettleInput(ctx, tx, done.Input.ID, done.State, done.Outcome, id); err != nil {
 			return err
 		}
 	}

@@ -49,7 +49,6 @@ type Text struct {
 	Author      Author
 	// Closed: the issue, or the pull request, was closed.
 	Closed bool
-	URL    string
 	Labels []string
 	// Childless: it has no sub-issue that is open. It is false where the event does not say.
 	Childless bool
@@ -58,7 +57,6 @@ type Text struct {
 // Comment is what somebody wrote, as it was at the moment of the event.
 type Comment struct {
 	ID     int64
-	URL    string
 	Body   string
 	Author Author
 	// App is the id of the GitHub App by which it was written, 0 for none.
@@ -147,7 +145,6 @@ type FeedbackIntent struct {
 	// Source is unique for what was said; SourceID grows with time.
 	Source   string
 	SourceID int64
-	URL      string
 	Text     string
 	Author   Author
 	App      int64
@@ -378,7 +375,7 @@ func (i issuePayload) childless() bool {
 }
 
 func (i issuePayload) text() Text {
-	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed", URL: i.HTMLURL,
+	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed",
 		Childless: i.childless()}
 	for _, l := range i.Labels {
 		t.Labels = append(t.Labels, l.Name)

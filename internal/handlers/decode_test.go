@@ -93,7 +93,7 @@ func TestDecodeIssues(t *testing.T) {
 		{"opened", fields{"action": "opened"}, nil},
 		{"reopened", fields{"action": "reopened"}, nil},
 		{"edited", fields{"action": "edited"}, handlers.EditIntent{Subject: subject(), Text: handlers.Text{
-			Title: start().Title, Body: start().Body, Author: start().Author, URL: start().IssueURL, Labels: []string{"bug"},
+			Title: start().Title, Body: start().Body, Author: start().Author, Labels: []string{"bug"},
 		}}},
 		{"no action", fields{"action": ""}, nil},
 	} {

@@ -19,15 +19,14 @@ type issueCommentPayload struct {
 }
 
 type commentPayload struct {
-	ID      int64       `json:"id"`
-	Body    string      `json:"body"`
-	HTMLURL string      `json:"html_url"`
-	User    userPayload `json:"user"`
-	App     *appPayload `json:"performed_via_github_app"`
+	ID   int64       `json:"id"`
+	Body string      `json:"body"`
+	User userPayload `json:"user"`
+	App  *appPayload `json:"performed_via_github_app"`
 }
 
 func (c commentPayload) comment() Comment {
-	out := Comment{ID: c.ID, URL: c.HTMLURL, Body: c.Body, Author: c.User.author()}
+	out := Comment{ID: c.ID, Body: c.Body, Author: c.User.author()}
 	if c.App != nil {
 		out.App = c.App.ID
 	}

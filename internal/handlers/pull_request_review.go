@@ -21,7 +21,6 @@ type reviewPayload struct {
 		NodeID   string      `json:"node_id"`
 		State    string      `json:"state"`
 		Body     string      `json:"body"` // null where there is none
-		HTMLURL  string      `json:"html_url"`
 		CommitID string      `json:"commit_id"`
 		User     userPayload `json:"user"`
 		App      *appPayload `json:"performed_via_github_app"`
@@ -71,7 +70,7 @@ func (d *Decoder) review(payload []byte) (Intent, error) {
 		return nil, nil
 	}
 	return FeedbackIntent{
-		Subject: subject, Kind: store.InputReview, Source: source, SourceID: p.Review.ID, URL: p.Review.HTMLURL,
+		Subject: subject, Kind: store.InputReview, Source: source, SourceID: p.Review.ID,
 		Text: p.Review.Body, Author: p.Review.User.author(), App: app,
 		Detail: &Review{ID: p.Review.ID, NodeID: p.Review.NodeID, Verdict: p.Review.State, CommitID: p.Review.CommitID},
 	}, nil

@@ -55,7 +55,7 @@ func (d *Decoder) reviewComment(payload []byte) (Intent, error) {
 		return nil, nil
 	}
 	return FeedbackIntent{
-		Subject: subject, Kind: store.InputReviewComment, Source: source, SourceID: c.ID, URL: comment.URL,
+		Subject: subject, Kind: store.InputReviewComment, Source: source, SourceID: c.ID,
 		Text: comment.Body, Author: comment.Author, App: comment.App,
 		Detail: &ReviewComment{
 			ID: c.ID, NodeID: c.NodeID, ReviewID: c.ReviewID, ReplyTo: c.ReplyTo, Path: c.Path,

@@ -63,11 +63,11 @@ func common(w string) bool {
 	}
 }
 
-// Words gives the words of the task that is asked about.
-func (q Query) Words() []string { return Words(q.Title + " " + strings.Join(q.Accept, " ")) }
+// words gives the words of the task that is asked about.
+func (q Query) words() []string { return Words(q.Title + " " + strings.Join(q.Accept, " ")) }
 
-// Text is what a lesson is found by.
-func (l Lesson) Text() string {
+// text is what a lesson is found by.
+func (l Lesson) text() string {
 	return l.Title + " " + strings.Join(l.Files, " ") + " " + l.Insight
 }
 
@@ -76,10 +76,10 @@ func (l Lesson) Text() string {
 // candidates hold it. What else a lesson shares decides among them. The most
 // alike come first, among equals the newest.
 func Pick(q Query, candidates []Lesson, n int) []Lesson {
-	words := q.Words()
+	words := q.words()
 	in := make(map[string]int)
 	for _, l := range candidates {
-		for _, w := range Words(l.Text()) {
+		for _, w := range Words(l.text()) {
 			in[w]++
 		}
 	}
@@ -101,7 +101,7 @@ func Pick(q Query, candidates []Lesson, n int) []Lesson {
 		title := Words(l.Title)
 		alike := weigh(words, set(title)) / min(total, weigh(title, nil))
 		if alike >= minAlike { // false for the NaN of a text without words
-			out = append(out, scored{l, alike + weigh(words, set(Words(l.Text())))/total})
+			out = append(out, scored{l, alike + weigh(words, set(Words(l.text())))/total})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b scored) int {

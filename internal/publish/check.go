@@ -178,7 +178,7 @@ func (p *Publisher) settleCheck(ctx context.Context, key string, rec checkRecord
 	if err != nil {
 		return fmt.Errorf("encode result of %s: %w", key, err)
 	}
-	return p.Effects.Store.FinishEffect(context.WithoutCancel(ctx), key, result, p.Effects.Time())
+	return p.Effects.Store.FinishEffect(context.WithoutCancel(ctx), key, result)
 }
 
 // changeOf is what becomes of the pull request along with the check run.

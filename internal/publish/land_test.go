@@ -528,9 +528,9 @@ func (m *mortal) BeginEffect(
 	return e, err
 }
 
-func (m *mortal) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
+func (m *mortal) FinishEffect(ctx context.Context, key string, result []byte) error {
 	m.die("before result of " + key)
-	err := m.Store.FinishEffect(ctx, key, result, now)
+	err := m.Store.FinishEffect(ctx, key, result)
 	m.die("after result of " + key)
 	return err
 }

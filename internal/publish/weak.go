@@ -290,7 +290,7 @@ func (r *Repeater) finish(ctx context.Context, row effects.Row, rec commentRecor
 	if err != nil {
 		return fmt.Errorf("encode result of %s: %w", row.Key, err)
 	}
-	return r.Store.FinishEffect(context.WithoutCancel(ctx), row.Key, result, r.Now())
+	return r.Store.FinishEffect(context.WithoutCancel(ctx), row.Key, result)
 }
 
 // overtaken says whether a label would tell of what was. Of those that wait for an issue only

@@ -57,7 +57,7 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := h.Settle(ctx, r.cfg.Store, tx, id, r.cfg.Now()); err != nil {
+		if err := h.Settle(ctx, r.cfg.Store, tx, id); err != nil {
 			return err
 		}
 		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())

@@ -77,7 +77,7 @@ func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lea
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id, r.cfg.Now()); err != nil {
+		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id); err != nil {
 			return err
 		}
 		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
@@ -223,8 +223,7 @@ func (r *Reconciler) refuse(ctx context.Context, repo *ghapp.Repo, row store.Run
 			r.comments.React(ctx, repo, d.Comment, ghapp.ReactionNo)
 		}
 		err := r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID,
-				r.cfg.Now())
+			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, store.InputRefused, "the run had ended", row.ID)
 			return err
 		})
 		if err != nil {

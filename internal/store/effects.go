@@ -31,9 +31,8 @@ type Effect struct {
 	Intent []byte
 	Status EffectStatus
 	Result []byte
-	// CreatedAt is when it was first intended, DoneAt when it was finished.
+	// CreatedAt is when it was first intended.
 	CreatedAt time.Time
-	DoneAt    time.Time
 	// Fresh is set by BeginEffect where this call recorded the intent, and no earlier one
 	// can be missing from the database. An effect that is intended and not fresh may have
 	// happened: look for it before repeating it.
@@ -44,17 +43,16 @@ type Effect struct {
 	Tries   int
 }
 
-const effectColumns = `key, run_id, kind, intent, status, result, created_at, done_at, next_try, tries`
+const effectColumns = `key, run_id, kind, intent, status, result, created_at, next_try, tries`
 
 func scanEffect(scan func(...any) error) (Effect, error) {
 	var e Effect
-	var created, done, next int64
-	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created, &done, &next,
-		&e.Tries); err != nil {
+	var created, next int64
+	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created, &next, &e.Tries); err != nil {
 		return Effect{}, err
 	}
 	e.Intent, e.Result = filled(e.Intent), filled(e.Result)
-	e.CreatedAt, e.DoneAt, e.NextTry = fromMicros(created), fromMicros(done), fromMicros(next)
+	e.CreatedAt, e.NextTry = fromMicros(created), fromMicros(next)
 	return e, nil
 }
 
@@ -93,13 +91,12 @@ func (s *Store) BeginEffect(
 
 // FinishEffect records that an effect happened, and what came of it. The first
 // result stays. An effect that was never begun is ErrNotFound.
-func (s *Store) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
+func (s *Store) FinishEffect(ctx context.Context, key string, result []byte) error {
 	res, err := s.writer.ExecContext(ctx, `
 		UPDATE effects
-		SET result  = CASE status WHEN 'intended' THEN ? ELSE result END,
-		    done_at = CASE status WHEN 'intended' THEN ? ELSE done_at END,
-		    status  = 'done'
-		WHERE key = ?`, blob(result), micros(now), key)
+		SET result = CASE status WHEN 'intended' THEN ? ELSE result END,
+		    status = 'done'
+		WHERE key = ?`, blob(result), key)
 	op := "finish effect " + key
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)

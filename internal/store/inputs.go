@@ -2,9 +2,7 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -56,18 +54,15 @@ type Input struct {
 	// its pull request.
 	Issue int
 	Kind  InputKind
-	// Source names what it came from ("comment:123"), SourceID is GitHub's id of
-	// that, and URL its page.
+	// Source names what it came from ("comment:123"), and SourceID is GitHub's id of
+	// that.
 	Source   string
 	SourceID int64
-	URL      string
 	AuthorID int64
 	Author   string
 	// Role is the author's in the repository when the event was worked.
 	Role string
-	// Text is frozen; SHA256 is its hash in hex.
-	Text   string
-	SHA256 string
+	Text string
 	// Detail is what the kind needs besides, as JSON.
 	Detail []byte
 	State  InputState
@@ -75,46 +70,37 @@ type Input struct {
 	Outcome    string
 	Run        run.ID
 	ReceivedAt time.Time
-	SettledAt  time.Time
 }
 
-const inputColumns = `id, repo_node, issue_number, kind, source, source_id, url, author_id, author, role,
-	text, text_sha256, detail, state, outcome, run_id, received_at, settled_at`
+const inputColumns = `id, repo_node, issue_number, kind, source, source_id, author_id, author, role,
+	text, detail, state, outcome, run_id, received_at`
 
 func scanInput(scan func(...any) error) (Input, error) {
 	var in Input
-	var received, settled int64
-	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.URL, &in.AuthorID, &in.Author,
-		&in.Role,
-		&in.Text, &in.SHA256, &in.Detail, &in.State, &in.Outcome, &in.Run, &received, &settled)
+	var received int64
+	err := scan(&in.ID, &in.RepoNode, &in.Issue, &in.Kind, &in.Source, &in.SourceID, &in.AuthorID, &in.Author,
+		&in.Role, &in.Text, &in.Detail, &in.State, &in.Outcome, &in.Run, &received)
 	in.Detail = filled(in.Detail)
-	in.ReceivedAt, in.SettledAt = fromMicros(received), fromMicros(settled)
+	in.ReceivedAt = fromMicros(received)
 	return in, err
 }
 
 // AddInput stores what a person said, in the transaction that deals with the
 // delivery it came by. fresh is false, and nothing is changed, where something
-// from that source is stored already: a source speaks once. ID and SHA256 are
-// set by the store, and so is SettledAt, to ReceivedAt, in every state but
-// InputPending; an empty state is that.
+// from that source is stored already: a source speaks once. ID is set by the store;
+// an empty state is InputPending.
 func (s *Store) AddInput(ctx context.Context, tx *Tx, in Input) (id int64, fresh bool, err error) {
-	sum := sha256.Sum256([]byte(in.Text))
 	if in.State == "" {
 		in.State = InputPending
 	}
-	settled := in.ReceivedAt
-	if in.State == InputPending {
-		settled = time.Time{}
-	}
 	err = tx.QueryRowContext(ctx, `
-		INSERT INTO inputs (repo_node, issue_number, kind, source, source_id, url, author_id, author, role,
-			text, text_sha256, detail, state, outcome, run_id, received_at, settled_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO inputs (repo_node, issue_number, kind, source, source_id, author_id, author, role,
+			text, detail, state, outcome, run_id, received_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (repo_node, source) DO NOTHING
 		RETURNING id`,
-		in.RepoNode, in.Issue, in.Kind, in.Source, in.SourceID, in.URL, in.AuthorID, in.Author, in.Role,
-		in.Text, hex.EncodeToString(sum[:]), blob(in.Detail), in.State, in.Outcome, in.Run, micros(in.ReceivedAt),
-		micros(settled)).Scan(&id)
+		in.RepoNode, in.Issue, in.Kind, in.Source, in.SourceID, in.AuthorID, in.Author, in.Role,
+		in.Text, blob(in.Detail), in.State, in.Outcome, in.Run, micros(in.ReceivedAt)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
@@ -195,11 +181,11 @@ func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (l
 // SettleInput records what became of a pending input. One that is settled stays
 // as it is, which settled tells.
 func (s *Store) SettleInput(
-	ctx context.Context, tx *Tx, id int64, state InputState, outcome string, by run.ID, now time.Time,
+	ctx context.Context, tx *Tx, id int64, state InputState, outcome string, by run.ID,
 ) (settled bool, err error) {
 	res, err := tx.ExecContext(ctx, `
-		UPDATE inputs SET state = ?, outcome = ?, run_id = ?, settled_at = ? WHERE id = ? AND state = 'pending'`,
-		state, outcome, by, micros(now), id)
+		UPDATE inputs SET state = ?, outcome = ?, run_id = ? WHERE id = ? AND state = 'pending'`,
+		state, outcome, by, id)
 	if err != nil {
 		return false, fmt.Errorf("settle input %d: %w", id, err)
 	}

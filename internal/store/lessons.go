@@ -4,10 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
-	"strings"
 
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/run"
@@ -31,22 +28,14 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 	err = l.store.InTx(ctx, func(tx *Tx) error {
 		// A lesson that is written over gets a new id: the ids are in the order
 		// in which the oldest go.
-		old, err := tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? AND key = ?`, l.repo, lesson.Key)
-		if err := forget(ctx, tx, old, err); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO lessons (repo_node, key, lesson) VALUES (?, ?, ?)`,
+			l.repo, lesson.Key, b); err != nil {
 			return err
 		}
-		var id int64
-		if err := tx.QueryRowContext(ctx, `INSERT INTO lessons (repo_node, key, at, lesson) VALUES (?, ?, ?, ?) RETURNING id`,
-			l.repo, lesson.Key, micros(lesson.At), b).Scan(&id); err != nil {
-			return err
-		}
-		words := strings.Join(history.Words(lesson.Text()), " ")
-		if _, err := tx.ExecContext(ctx, `INSERT INTO lessons_words (rowid, words) VALUES (?, ?)`, id, words); err != nil {
-			return err
-		}
-		old, err = tx.QueryContext(ctx, `SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT ? OFFSET ?`,
-			l.repo, math.MaxInt64, history.MaxLessons)
-		return forget(ctx, tx, old, err)
+		_, err := tx.ExecContext(ctx, `
+			DELETE FROM lessons WHERE id IN (SELECT id FROM lessons WHERE repo_node = ? ORDER BY id DESC LIMIT -1 OFFSET ?)`,
+			l.repo, history.MaxLessons)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("remember a lesson: %w", err)
@@ -54,47 +43,10 @@ func (l *lessons) Remember(ctx context.Context, lesson history.Lesson) error {
 	return nil
 }
 
-// forget deletes the lessons whose ids the rows hold.
-func forget(ctx context.Context, tx *Tx, rows *sql.Rows, err error) error {
-	if err != nil {
-		return err
-	}
-	var ids []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-		ids = append(ids, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM lessons_words WHERE rowid = ?`, id); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM lessons WHERE id = ?`, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// candidates is how many lessons that share a word are looked at closely.
-const candidates = 200
-
-// Similar implements history.Memory.
+// Similar implements history.Memory. It reads them all: there are few, and a task asks
+// once.
 func (l *lessons) Similar(ctx context.Context, q history.Query, n int) ([]history.Lesson, error) {
-	words := q.Words()
-	if len(words) == 0 {
-		return nil, nil
-	}
-	rows, err := l.store.reader.QueryContext(ctx, `
-		SELECT lessons.lesson FROM lessons_words JOIN lessons ON lessons.id = lessons_words.rowid
-		WHERE lessons_words.words MATCH ? AND lessons.repo_node = ? AND lessons.merged = 1
-		ORDER BY lessons_words.rank, lessons.id DESC LIMIT ?`,
-		`"`+strings.Join(words, `" OR "`)+`"`, l.repo, max(candidates, n))
+	rows, err := l.store.reader.QueryContext(ctx, `SELECT lesson FROM lessons WHERE repo_node = ? AND merged = 1`, l.repo)
 	if err != nil {
 		return nil, fmt.Errorf("look for lessons: %w", err)
 	}

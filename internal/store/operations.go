@@ -18,9 +18,9 @@ const holdStarts = "starts"
 
 // Pause has no new agent be started until Resume, by whichever process. The first word
 // stays.
-func (s *Store) Pause(ctx context.Context, tx *Tx, person string, now time.Time) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO holds (name, person, since) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`,
-		holdStarts, person, micros(now))
+func (s *Store) Pause(ctx context.Context, tx *Tx, now time.Time) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO holds (name, since) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+		holdStarts, micros(now))
 	if err != nil {
 		return fmt.Errorf("pause: %w", err)
 	}

@@ -21,7 +21,7 @@ func TestPause(t *testing.T) {
 	paused(time.Time{})
 	for i := range 2 { // the first word stays
 		inTx(t, st, func(tx *store.Tx) error {
-			return st.Pause(t.Context(), tx, "operator", t0().Add(time.Duration(i)*time.Hour))
+			return st.Pause(t.Context(), tx, t0().Add(time.Duration(i)*time.Hour))
 		})
 		paused(t0())
 	}

@@ -89,7 +89,6 @@ CREATE TABLE effects (
     status     TEXT    NOT NULL CHECK (status IN ('intended', 'done')),
     result     BLOB    NOT NULL,
     created_at INTEGER NOT NULL,
-    done_at    INTEGER NOT NULL DEFAULT 0,
     -- Effects that nothing waits for are repeated until they succeed: next_try is when, 0
     -- where nobody repeats the effect but who wants it; tries counts what has failed.
     next_try   INTEGER NOT NULL DEFAULT 0,
@@ -116,19 +115,16 @@ CREATE TABLE inputs (
     source       TEXT    NOT NULL,
     -- GitHub's id of that, which grows with time.
     source_id    INTEGER NOT NULL,
-    url          TEXT    NOT NULL,
     author_id    INTEGER NOT NULL,
     author       TEXT    NOT NULL,
     -- The author's role when the event was worked; '' is nobody's.
     role         TEXT    NOT NULL,
     text         TEXT    NOT NULL,
-    text_sha256  TEXT    NOT NULL,
     detail       BLOB    NOT NULL,
     state        TEXT    NOT NULL CHECK (state IN ('pending', 'done', 'refused', 'withdrawn')),
     outcome      TEXT    NOT NULL,
     run_id       TEXT    NOT NULL,
     received_at  INTEGER NOT NULL,
-    settled_at   INTEGER NOT NULL,
     UNIQUE (repo_node, source)
 ) STRICT;
 
@@ -136,20 +132,17 @@ CREATE INDEX inputs_pending ON inputs (repo_node, issue_number, id) WHERE state 
 CREATE INDEX inputs_by_issue ON inputs (repo_node, issue_number, received_at);
 CREATE INDEX inputs_by_author ON inputs (author_id, received_at);
 
--- What tasks taught, by repository, and the words a lesson is found by.
+-- What tasks taught, by repository.
 CREATE TABLE lessons (
     id        INTEGER PRIMARY KEY,
     repo_node TEXT    NOT NULL,
     key       TEXT    NOT NULL,
-    at        INTEGER NOT NULL,
     lesson    BLOB    NOT NULL,
     -- Whether the work that taught it is on the default branch. Only then is the lesson
     -- told to anybody.
     merged    INTEGER NOT NULL DEFAULT 0 CHECK (merged IN (0, 1)),
     UNIQUE (repo_node, key)
 ) STRICT;
-
-CREATE VIRTUAL TABLE lessons_words USING fts5 (words, content = '', contentless_delete = 1);
 
 -- What requests to models cost. Money is in billionths of a dollar.
 CREATE TABLE spend_starts (
@@ -233,9 +226,8 @@ CREATE TABLE turns (
 
 -- What the operator holds back until they say otherwise.
 CREATE TABLE holds (
-    name   TEXT    NOT NULL PRIMARY KEY,
-    person TEXT    NOT NULL,
-    since  INTEGER NOT NULL
+    name  TEXT    NOT NULL PRIMARY KEY,
+    since INTEGER NOT NULL
 ) STRICT;
 
 -- Who was allowed or refused to do what.

@@ -675,13 +675,13 @@ func TestEffects(t *testing.T) {
 	check(begin("k1", "another try", t0().Add(time.Second)), want) // crashed in between
 
 	done := t0().Add(time.Minute)
-	if err := st.FinishEffect(ctx, "k1", []byte("sha"), done); err != nil {
+	if err := st.FinishEffect(ctx, "k1", []byte("sha")); err != nil {
 		t.Fatal(err)
 	}
-	want.Status, want.Result, want.DoneAt = store.EffectDone, []byte("sha"), done
+	want.Status, want.Result = store.EffectDone, []byte("sha")
 	check(begin("k1", "again", done), want)
 	// What is done stays as it was done.
-	if err := st.FinishEffect(ctx, "k1", []byte("other"), done.Add(time.Second)); err != nil {
+	if err := st.FinishEffect(ctx, "k1", []byte("other")); err != nil {
 		t.Fatal(err)
 	}
 	check(begin("k1", "again", done), want)
@@ -699,7 +699,7 @@ func TestEffects(t *testing.T) {
 		t.Error(diff)
 	}
 
-	wantErr(t, st.FinishEffect(ctx, "k3", nil, t0()), store.ErrNotFound)
+	wantErr(t, st.FinishEffect(ctx, "k3", nil), store.ErrNotFound)
 	if none, err := st.Effects(ctx, "r-2"); err != nil || len(none) != 0 {
 		t.Errorf("effects of another run: %v, %v", none, err)
 	}

@@ -152,7 +152,7 @@ type Store interface {
 	BeginEffect(ctx context.Context, key string, id run.ID, kind string, intent []byte, now time.Time) (store.Effect,
 		error)
 	// FinishEffect records that the effect happened. The first result stays.
-	FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error
+	FinishEffect(ctx context.Context, key string, result []byte) error
 	// Effects returns the effects of a run, in the order they were intended.
 	Effects(ctx context.Context, id run.ID) ([]store.Effect, error)
 	// KeepEffect has an effect that failed repeated by others from a time on; the intent
@@ -254,7 +254,7 @@ func Do[T any](
 	}
 	// The effect is out there: a caller that gives up now must not lose the
 	// record of it.
-	if err := r.Store.FinishEffect(context.WithoutCancel(ctx), key.String(), got, r.Time()); err != nil {
+	if err := r.Store.FinishEffect(context.WithoutCancel(ctx), key.String(), got); err != nil {
 		return zero, fmt.Errorf("record result of %s: %w", key, err)
 	}
 	return result, nil

@@ -55,7 +55,7 @@ func (m *memory) BeginEffect(
 	return row, nil
 }
 
-func (m *memory) FinishEffect(_ context.Context, key string, result []byte, now time.Time) error {
+func (m *memory) FinishEffect(_ context.Context, key string, result []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.die("before result")
@@ -64,7 +64,7 @@ func (m *memory) FinishEffect(_ context.Context, key string, result []byte, now 
 		return store.ErrNotFound
 	}
 	if row.Status == store.EffectIntended {
-		row.Status, row.Result, row.DoneAt = store.EffectDone, result, now
+		row.Status, row.Result = store.EffectDone, result
 		m.rows[key] = row
 	}
 	m.die("after result")
@@ -286,11 +286,11 @@ func TestGivingUpKeepsTheRecord(t *testing.T) {
 // contextual refuses an ended context, as a database does.
 type contextual struct{ *memory }
 
-func (c contextual) FinishEffect(ctx context.Context, key string, result []byte, now time.Time) error {
+func (c contextual) FinishEffect(ctx context.Context, key string, result []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return c.memory.FinishEffect(ctx, key, result, now)
+	return c.memory.FinishEffect(ctx, key, result)
 }
 
 // TestDone gives what is recorded as done, and nothing of another kind or run.
