@@ -248,7 +248,14 @@ func readBackup(ctx context.Context, file, dataDir string) (about manifest, open
 			Message: fmt.Sprintf("%s cannot be restored: %v", file, err), Hint: "use another backup", Err: err,
 		}
 	}
-	if open, err = catchUpLater(ctx, filepath.Join(tmp, config.DatabaseFile)); err != nil {
+	open, err = catchUpLater(ctx, filepath.Join(tmp, config.DatabaseFile))
+	switch {
+	case errors.Is(err, store.ErrOtherVersion):
+		return about, 0, &run.UserError{
+			Message: file + " cannot be restored: it was made by another version: " + run.PrintableLine(about.Version),
+			Hint:    "restore it with that version, or use another backup", Err: err,
+		}
+	case err != nil:
 		return about, 0, unusableStore(err)
 	}
 	entries, err := os.ReadDir(tmp)

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 // outside is what people see of the run of an issue.
@@ -178,6 +180,9 @@ func TestBackupCommands(t *testing.T) {
 		t.Log(name)
 		says(run.ExitUsage, "", "restore", bad)
 	}
+	other := filepath.Join(st.dir, "other.tar.gz")
+	writeTar(t, other, map[string]string{manifestFile: `{"version": "9"}`, config.DatabaseFile: otherDatabase(t)})
+	says(run.ExitUsage, "", "restore", other)
 	if err := os.WriteFile(filepath.Join(st.dir, "half.tar.gz"), halfOf(t, file), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -202,6 +207,25 @@ func TestBackupCommands(t *testing.T) {
 	if was != is {
 		t.Errorf("the record of what happened has %d bytes, %d before", len(is), len(was))
 	}
+}
+
+// otherDatabase is a database with other tables than those of this program.
+func otherDatabase(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), config.DatabaseFile)
+	st, err := store.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = st.DB().ExecContext(t.Context(), "PRAGMA user_version = 99")
+	if err := errors.Join(err, st.Close()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // TestManifestOfABackupIsBounded: what says of a backup what it is, is not read into memory

@@ -130,7 +130,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("look for the tables: %w", err)
 	case version == schemaVersion:
-		return nil
+		// A copy of a database is not in WAL mode before the writer has opened it.
+		return s.writer.PingContext(ctx)
 	case version != 0 || tables > 0:
 		return fmt.Errorf("%w: its tables are of version %d, this program has version %d", ErrOtherVersion, version,
 			schemaVersion)
