@@ -20,7 +20,6 @@ type commands struct {
 	Lessons  lessonsCmd  `cmd:"" help:"Show lessons from earlier tasks, here or in a server's repository."`
 	Notify   notifyCmd   `cmd:"" help:"Send a test notification."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, the agent, the sandbox, the configuration and the App, and say what to fix."`
-	Eval     evalCmd     `cmd:"" help:"Run a plan in a repository of its own and score the result with hidden checks."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
 	Runs  runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`

@@ -42,20 +42,6 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 	return nil
 }
 
-// BeforeResolve gives the sandbox's flags the values of the person's own file, as those
-// of `bot run` have them: the scripts run where the agents do.
-func (c *evalCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // the same
-	var user config.User
-	if user, _, _, c.userErr = userDefaults(); c.userErr != nil {
-		return nil // Run returns it, with its hint
-	}
-	c.ownImage = user.Sandbox.Image
-	resolveOwn(ctx, map[string]string{
-		"sandbox": user.Sandbox.Kind, "local-isolation": user.Sandbox.LocalIsolation,
-	}, func(string) {})
-	return nil
-}
-
 // resolveOwn gives flags values where neither the command line nor the environment has
 // one, and tells of each.
 func resolveOwn(ctx *kong.Context, values map[string]string, taken func(flag string)) {
