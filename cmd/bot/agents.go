@@ -127,13 +127,13 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 		switch api {
 		case run.ProviderOpenAI:
 			u.Fields = model.AllowFields.OpenAI
-			key, base = "model.openai_base_url", model.OpenAIBaseURL
+			key, base, u.APIKey = "model.openai_base_url", model.OpenAIBaseURL, model.OpenAIKey.Reveal()
 		case run.ProviderGoogle:
 			u.Fields = model.AllowFields.Google
-			key, base = "model.google_base_url", model.GoogleBaseURL
+			key, base, u.APIKey = "model.google_base_url", model.GoogleBaseURL, model.GeminiKey.Reveal()
 		case run.ProviderAnthropic:
+			u.APIKey, u.AuthToken = model.APIKey.Reveal(), model.AuthToken.Reveal()
 		}
-		u.APIKey, u.AuthToken = modelKey(model, api)
 		var err error
 		if u.BaseURL, err = url.Parse(base); err != nil {
 			return u, &run.UserError{
@@ -141,18 +141,6 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 			}
 		}
 		return u, nil
-	}
-}
-
-// modelKey is the credential of an API.
-func modelKey(model config.Model, api run.Provider) (apiKey, authToken string) {
-	switch api {
-	case run.ProviderOpenAI:
-		return model.OpenAIKey.Reveal(), ""
-	case run.ProviderGoogle:
-		return model.GeminiKey.Reveal(), ""
-	default:
-		return model.APIKey.Reveal(), model.AuthToken.Reveal()
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -206,11 +205,9 @@ func tellOpen(io stdio, open int) {
 	}
 }
 
-// restoreInPlace has a database that is there be known as a copy of an earlier moment.
+// restoreInPlace has a database that is there be known as a copy of an earlier moment. The
+// server must not run.
 func restoreInPlace(ctx context.Context, cfg config.Server, io stdio) (err error) {
-	if serverAnswers(ctx, cfg.DataDir) {
-		return &run.UserError{Message: "a server works on that database", Hint: "stop it first"}
-	}
 	open, err := catchUpLater(ctx, cfg.Database())
 	if err != nil {
 		return unusableStore(err)
@@ -218,16 +215,6 @@ func restoreInPlace(ctx context.Context, cfg config.Server, io stdio) (err error
 	fmt.Fprintln(io.out, "The database is known to be restored.")
 	tellOpen(io, open)
 	return nil
-}
-
-// serverAnswers says whether a server with this data directory runs.
-func serverAnswers(ctx context.Context, dataDir string) bool {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", adminSocket(dataDir))
-	if err != nil {
-		return false
-	}
-	_ = conn.Close()
-	return true
 }
 
 // readBackup unpacks a backup beside the data directory's files and moves it there when

@@ -64,7 +64,7 @@ func (c *doctorCmd) gitHub(ctx context.Context, cfg config.Server) []finding {
 	app, known := d.app(ctx)
 	out = append(out, app)
 	if known {
-		out = append(out, d.keys(ctx), d.hook(ctx), d.deliveries(ctx))
+		out = append(out, d.hook(ctx), d.deliveries(ctx))
 		out = append(out, d.installations(ctx)...)
 	}
 	return out
@@ -130,20 +130,6 @@ func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
 		f.ok = self.Slug + ", with the permissions and events it needs"
 	}
 	return f, true
-}
-
-// keys says which private keys GitHub takes.
-func (d appDoctor) keys(ctx context.Context) finding {
-	taken, refused, err := d.gh.Keys(ctx)
-	f := finding{what: "private key", ok: strings.Join(taken, ", "), err: err}
-	if err == nil && len(refused) > 0 {
-		f.optional = true
-		f.err = &run.UserError{
-			Message: fmt.Sprintf("GitHub does not know %s; %s works", strings.Join(refused, ", "), strings.Join(taken, ", ")),
-			Hint:    "remove from the file what the App's settings page does not list",
-		}
-	}
-	return f
 }
 
 // lacking are the permissions that the App needs and has not.

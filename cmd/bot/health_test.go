@@ -3,11 +3,13 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -132,4 +134,56 @@ func TestDamagedDatabaseIsSaidAtStart(t *testing.T) {
 	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a backup") {
 		t.Errorf("%v", err)
 	}
+}
+
+// Where many webhooks wait for long others are refused before they are read, and taken
+// again when the server has kept up.
+func TestBehindWebhooksAreRefusedEarly(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	s := st.serve()
+	st.watchOthers()
+	n := 0
+	insert := func(count int) {
+		t.Helper()
+		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
+			for range count {
+				n++
+				if _, err := s.store.InsertDelivery(t.Context(), tx, store.Delivery{
+					GUID: fmt.Sprintf("waits-%d", n), Event: "push", Body: []byte("{}"), ReceivedAt: time.Now().Add(-2 * time.Minute),
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	send := func() int {
+		n++
+		return st.send("push", fmt.Sprintf("g-%d", n), map[string]any{})
+	}
+	insert(behindCount - 1)
+	if status := send(); status != http.StatusAccepted {
+		t.Errorf("a few that wait make others be refused: %d", status)
+	}
+	st.await("webhooks to be refused", func() bool {
+		insert(behindCount) // the queue finds those that wait from time to time
+		return send() == http.StatusServiceUnavailable
+	})
+	st.await("webhooks to be accepted", func() bool {
+		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
+			left, err := s.store.UnprocessedDeliveries(t.Context(), tx, 10_000)
+			for _, guid := range left {
+				err = errors.Join(err, s.store.MarkDelivery(t.Context(), tx, guid, "done", time.Now()))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return send() == http.StatusAccepted
+	})
 }

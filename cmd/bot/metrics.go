@@ -2,14 +2,21 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/zerolog"
 
+	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
@@ -122,13 +129,68 @@ func (m *metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
 }
 
+// metricsConns bounds the connections to the metrics.
+const metricsConns = 32
+
+// serveMetrics serves the metrics where the configuration says. What it returns ends that.
+func (a *app) serveMetrics(ctx context.Context) (end func(context.Context) error, err error) {
+	if a.cfg.MetricsListen == "" {
+		return func(context.Context) error { return nil }, nil
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.cfg.MetricsListen)
+	if err != nil {
+		return nil, &run.UserError{
+			Message: "cannot listen on " + a.cfg.MetricsListen + ": " + err.Error(),
+			Hint:    "choose another address with metrics_listen", Err: err,
+		}
+	}
+	a.metricsAddr = l.Addr().String()
+	a.log.Info().Str("metrics", a.metricsAddr).Msg("serving metrics")
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", a.metrics.handler())
+	own, _, _ := net.SplitHostPort(a.cfg.MetricsListen)
+	server := httpd.New(refuseBrowsers(own, mux))
+	server.BaseContext = func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) }
+	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
+	go func() {
+		if err := server.Serve(httpd.Limit(l, metricsConns, 0)); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error().Err(err).Msg("serving metrics ended")
+		}
+	}()
+	return func(ctx context.Context) error {
+		if server.Shutdown(ctx) != nil {
+			return server.Close()
+		}
+		return nil
+	}, nil
+}
+
+// refuseBrowsers refuses what a page in a browser sends, also under a name that leads here:
+// its requests name the page's own host, or where they come from. own is the host that the
+// metrics are listened for at.
+func refuseBrowsers(own string, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		host = strings.Trim(host, "[]")
+		_, err := netip.ParseAddr(host)
+		known := err == nil || host == "localhost" || own != "" && host == own
+		if !known || r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+			http.Error(w, "not for browsers", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
 // standingMetrics are read whenever they are asked for.
 type standingMetrics struct {
 	store   *store.Store
 	dataDir string
-	held    func(context.Context) (bool, error)
 	// places is how many agents and checks may be at work, and away whether GitHub is.
-	places func() int
+	places int
 	away   func() bool
 	now    func() time.Time
 }
@@ -138,7 +200,6 @@ var (
 	descWait = prometheus.NewDesc("ralph_deliveries_waiting", "Webhooks that nobody has dealt with yet.", nil, nil)
 	descAge  = prometheus.NewDesc("ralph_delivery_oldest_age_seconds", "Age of the oldest webhook that nobody has dealt with.",
 		nil, nil)
-	descHeld = prometheus.NewDesc("ralph_paused", "1 while no new agent is started.", nil, nil)
 	descWork = prometheus.NewDesc("ralph_places_taken", "Agents and checks that are at work.", nil, nil)
 	descMost = prometheus.NewDesc("ralph_places", "Agents and checks that may be at work at once, 0 for any number.", nil, nil)
 	descLine = prometheus.NewDesc("ralph_runs_in_line", "Runs that wait for a place or for room on the machine.", nil, nil)
@@ -159,7 +220,7 @@ func phases() []run.Phase {
 // Describe implements prometheus.Collector.
 func (*standingMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRuns, descWait, descAge, descHeld, descWork, descMost, descLine, descAway, descKept, descSize, descFree,
+		descRuns, descWait, descAge, descWork, descMost, descLine, descAway, descKept, descSize, descFree,
 	} {
 		out <- d
 	}
@@ -187,11 +248,8 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descAge, age)
 		gauge(descSize, float64(b.Bytes))
 	}
-	if held, err := s.held(ctx); err == nil {
-		gauge(descHeld, oneIf(held))
-	}
 	gauge(descAway, oneIf(s.away()))
-	if all, err := reconcile.ReadAdmission(ctx, s.store, s.places()); err == nil {
+	if all, err := reconcile.ReadAdmission(ctx, s.store, s.places); err == nil {
 		gauge(descWork, float64(all.Running))
 		gauge(descMost, float64(all.Limit))
 		gauge(descLine, float64(all.InLine()))

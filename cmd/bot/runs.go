@@ -282,15 +282,10 @@ func taskMark(status run.TaskStatus) string {
 type retryCmd struct {
 	Tasks []string `arg:"" optional:"" name:"task" help:"The tasks, such as T2. Default: all blocked ones."`
 	RunID string   `name:"run" help:"The run's ID, or how it begins. Default: the last run." placeholder:"ID"`
-
-	Config string `help:"A server's configuration: have a run of it try again, in the name of who asked for it." placeholder:"FILE" type:"path"`
 }
 
 // Run opens the tasks again, and says how to go on.
 func (c *retryCmd) Run(ctx bound, io stdio) error {
-	if c.Config != "" {
-		return retryOnServer(ctx, io, c.Config, c.RunID, c.Tasks)
-	}
 	h, p, err := findRun(ctx, c.RunID)
 	if err != nil {
 		return err

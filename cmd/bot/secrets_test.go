@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,8 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -52,7 +56,7 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 	st := newStage(t, setting{script: tells(key), change: func(c *config.Server) { c.Model.APIKey = key }})
 	s := st.serveLogging(newLogger(config.Log{Level: "debug", Format: "json"}, maskedWriter{log, serverMask(st.config)}))
 	s.log.Info().Str("planted", key).Msg("a line that was never meant to be")
-	state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n"))
+	state := st.ended(s.store, st.label("Say hello to everybody", "- [ ] Write one\n- [ ] Write two\n"))
 	if state.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
@@ -114,6 +118,7 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 			t.Errorf("the key stands in %s:\n%.2000s", where, text)
 		}
 	}
+	st.databaseHoldsNoSecret(state)
 	_, head := st.checks()
 	for where, want := range map[string]string{
 		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***", "check run on " +
@@ -122,6 +127,34 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 		if !strings.Contains(seen[where], want) {
 			t.Errorf("%s does not say %q:\n%.2000s", where, want, seen[where])
 		}
+	}
+}
+
+// databaseHoldsNoSecret looks for the server's secrets, and for what looks like a token or a
+// private key, in the files of the database and in the state of a run, which is packed there.
+func (st *stage) databaseHoldsNoSecret(state loop.State) {
+	st.t.Helper()
+	dump, err := loop.Encode(state)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for _, suffix := range []string{"", "-wal"} {
+		b, err := os.ReadFile(st.config.Database() + suffix)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			st.t.Fatal(err)
+		}
+		dump = append(dump, b...)
+	}
+	found := redact.NewKnown(serverSecrets(st.config)...).FindKnown(st.t.Context(), dump)
+	found = append(found, slices.DeleteFunc(redact.Find(st.t.Context(), dump), func(s redact.Secret) bool {
+		return s.Rule != "github_token" && s.Rule != "private_key" && s.Rule != "json_web_token"
+	})...)
+	for _, secret := range found {
+		st.t.Errorf("a %s is in the database, in line %d", secret.Rule, secret.Line)
+	}
+	// The search finds what is there.
+	if found := redact.NewKnown("Say hello to everybody").FindKnown(st.t.Context(), dump); len(found) == 0 {
+		st.t.Error("not even the issue's title is in the database")
 	}
 }
 
@@ -137,12 +170,12 @@ func TestGatedLocalAgentsHoldNoKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		models, err := serverModels(cfg, backend, nil, newSecrets(cfg))
+		models, err := serverModels(cfg, backend, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (models != nil) != gated || (credentials(newSecrets(cfg)) == nil) != gated {
-			t.Errorf("%s: gateway %v, credentials of the agent %v", isolation, models != nil, credentials(newSecrets(cfg)) != nil)
+		if (models != nil) != gated || (credentials(cfg) == nil) != gated {
+			t.Errorf("%s: gateway %v, credentials of the agent %v", isolation, models != nil, credentials(cfg) != nil)
 		}
 	}
 }

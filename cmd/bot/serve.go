@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -58,18 +57,11 @@ func (c *serveCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	// What is logged changes when the configuration is read again; until then all of it
-	// is made, and dropped by the hook.
-	now := newCurrent(cfg)
-	log := newLogger(config.Log{Level: "trace", Format: cfg.Log.Format}, maskedWriter{below(io.err), now.secrets.mask}).Hook(now)
-	app, err := newApp(ctx, cfg, log, observers{
-		watch: logRuns(log), current: now,
-		load: func() (config.Server, error) { return config.LoadServer(c.Config, os.LookupEnv, os.ReadFile) },
-	})
+	log := newLogger(cfg.Log, maskedWriter{below(io.err), serverMask(cfg)})
+	app, err := newApp(ctx, cfg, log, observers{watch: logRuns(log)})
 	if err != nil {
 		return err
 	}
-	defer app.onHangup(ctx)()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {
 		return errors.Join(&run.UserError{
@@ -92,10 +84,29 @@ func serverSecrets(cfg config.Server) []string {
 		cfg.Model.APIKey.Reveal(), cfg.Model.AuthToken.Reveal(), cfg.Model.OpenAIKey.Reveal(), cfg.Model.GeminiKey.Reveal(),
 		cfg.GitHub.PrivateKey.Reveal(),
 	}
-	for _, s := range cfg.GitHub.WebhookSecrets {
-		known = append(known, s.Reveal())
-	}
+	known = append(known, webhookSecrets(cfg)...)
 	return append(known, notifySecrets(serverTargets(cfg.Notify))...)
+}
+
+// webhookSecrets are those that webhooks may be signed with.
+func webhookSecrets(cfg config.Server) []string {
+	var secrets []string
+	for _, s := range cfg.GitHub.WebhookSecrets {
+		secrets = append(secrets, s.Reveal())
+	}
+	return secrets
+}
+
+// credentials are what an agent may know where there is no gateway: the model's, and nothing
+// else of the server's.
+func credentials(cfg config.Server) map[string]string {
+	if cfg.Sandbox.Gated() {
+		return nil
+	}
+	return map[string]string{
+		config.EnvAPIKey: cfg.Model.APIKey.Reveal(), config.EnvAuthToken: cfg.Model.AuthToken.Reveal(),
+		config.EnvOpenAIKey: cfg.Model.OpenAIKey.Reveal(), config.EnvGeminiKey: cfg.Model.GeminiKey.Reveal(),
+	}
 }
 
 // newLogger writes what the server does as JSON or for a person to read.
@@ -141,7 +152,7 @@ type app struct {
 	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
-	handler    *handlers.Handler
+	handler    http.Handler
 	metrics    *metrics
 	cfg        config.Server
 	log        zerolog.Logger
@@ -150,16 +161,6 @@ type app struct {
 	metricsAddr string
 	// room is what the machine has left.
 	room func() machine.Room
-	// draining: this process starts no more agents.
-	draining atomic.Bool
-	// current are the values that change when the configuration is read again by load,
-	// which is nil where there is no file; cfgNow is the whole of what holds by now.
-	current   *current
-	load      func() (config.Server, error)
-	reloading sync.Mutex
-	cfgNow    config.Server
-	// collecting: one at a time looks for what nobody needs.
-	collecting sync.Mutex
 }
 
 // observers are told what goes on in the runs of an App; see reconcile.Config.
@@ -182,10 +183,6 @@ type observers struct {
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
-	// current are values that change later, nil for none, and load reads the
-	// configuration again.
-	current *current
-	load    func() (config.Server, error)
 	// room says what the machine has left, nil for looking at it.
 	room func() machine.Room
 }
@@ -200,9 +197,6 @@ func (obs observers) withDefaults(cfg config.Server) (_ observers, err error) {
 	}
 	if obs.room == nil {
 		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
-	}
-	if obs.current == nil {
-		obs.current = newCurrent(cfg)
 	}
 	if obs.self == "" {
 		if obs.self, err = os.Executable(); err != nil {
@@ -280,19 +274,18 @@ func newParts(
 	if err := p.store.Check(ctx); err != nil {
 		return nil, unusableStore(err)
 	}
-	models, err := serverModels(cfg, backend, p.store.Spend(), obs.current.secrets)
+	models, err := serverModels(cfg, backend, p.store.Spend())
 	if err != nil {
 		return nil, err
 	}
-	mask := obs.current.secrets.mask
-	mask.Add(more...)
+	mask := serverMask(cfg, more...)
 	p.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
 		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")
 	})
 	if err != nil {
 		return nil, err
 	}
-	limits := func(asked run.Limits) run.Limits { return config.Tighten(*obs.current.limits.Load(), asked) }
+	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
 	p.deliveries = delivery.Config{
 		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
 		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Branches: cfg.Branches, Mask: mask, Now: obs.now,
@@ -305,7 +298,7 @@ func newParts(
 			DiskFiles: cfg.Sandbox.Files,
 		},
 		CacheBytes: cfg.Sandbox.Caches,
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(obs.current.secrets),
+		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
 		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
@@ -343,12 +336,8 @@ func unusableStore(err error) error {
 
 // newApp wires the App together and prepares its data directory.
 func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs observers) (_ *app, err error) {
-	if obs.current == nil {
-		obs.current = newCurrent(cfg)
-	}
-	keys := obs.current.secrets
-	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every}, keys.mask,
-		logFailed(log))
+	notifier, err := newNotifier(notify.Config{Targets: serverTargets(cfg.Notify), Every: cfg.Notify.Every},
+		serverMask(cfg), logFailed(log))
 	if err != nil {
 		return nil, err
 	}
@@ -357,14 +346,12 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 			notifier.Drop()
 		}
 	}()
-	a := &app{notifier: notifier, cfg: cfg, cfgNow: cfg, current: obs.current, load: obs.load, log: log,
-		onWork: obs.onWork}
+	a := &app{notifier: notifier, cfg: cfg, log: log, onWork: obs.onWork}
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
 		Kin:   cfg.GitHub.PullRequestsOf,
 		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-		Renew: keys.mind,
 	}, log, obs)
 	if err != nil {
 		return nil, err
@@ -375,26 +362,21 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
+	p.reconcile.Admission = admissionLimits(cfg)
 	a.metrics = newMetrics(standingMetrics{
-		store: a.store, dataDir: cfg.DataDir, held: a.held, away: a.github.Away, now: p.deliveries.Now,
-		places: func() int { return a.current.admission.Load().Agents },
+		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Admission.Agents, away: a.github.Away,
+		now: p.deliveries.Now,
 	})
-	p.reconcile.Hold = a.held
 	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
 		return nil, err
 	}
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Renew: keys.mind, Inbox: a.store, Queue: a.queue, Behind: a.behind(),
+		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Behind: a.behind(),
 	}); err != nil {
 		return nil, err
 	}
-	keys.serve(log,
-		func(cfg config.Server) error { return a.github.SetKeys([]byte(cfg.GitHub.PrivateKey.Reveal())) },
-		func(cfg config.Server) error { return a.handler.SetSecrets(webhookSecrets(cfg)) },
-		func(cfg config.Server) error { return a.notifier.SetTargets(serverTargets(cfg.Notify)) })
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
 		cfg.Welcome
-	p.reconcile.Admission = func() admission.Limits { return *a.current.admission.Load() }
 	p.deliveries.Patience = obs.patience
 	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
 		return a.github.Repo(at.Installation, at.Owner, at.Name)
@@ -427,18 +409,13 @@ func serverGates(gates []config.Gate) []gate.Gate {
 
 // serverModels is what is behind the gateway, nil where there is none: the agent
 // then brings its own credentials, and has a network.
-func serverModels(
-	cfg config.Server, backend agent.Backend, ledger spend.Ledger, keys *secrets,
-) (*reconcile.Models, error) {
+func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger) (*reconcile.Models, error) {
 	if !cfg.Sandbox.Gated() {
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
 	if err != nil || len(upstreams)+len(cfg.Egress) == 0 {
 		return nil, err
-	}
-	for i := range upstreams {
-		upstreams[i].Renew = keys.ofModel(upstreams[i].Provider)
 	}
 	secret, err := runTokenKey(filepath.Join(cfg.DataDir, "run-token.key"))
 	if err != nil {
@@ -514,11 +491,11 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	if err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
-	endAdmin, err := a.startAdmin(ctx)
+	endMetrics, err := a.serveMetrics(ctx)
 	if err != nil {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
-		return errors.Join(err, endAdmin(grace), l.Close(), a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
+		return errors.Join(err, l.Close(), a.queue.Stop(grace), a.reconciler.Close(grace), a.close())
 	}
 	mux := http.NewServeMux()
 	mux.Handle(handlers.DefaultPath, a.metrics.webhook(a.handler))
@@ -529,7 +506,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
-	catchingUp, repeating, looking := a.keepCatchingUp(ctx), a.keepRepeating(ctx), a.current.secrets.keepLooking(ctx)
+	catchingUp, repeating := a.keepCatchingUp(ctx), a.keepRepeating(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -540,10 +517,9 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	}
 	catchingUp()
 	repeating()
-	looking()
 	grace, cancel := context.WithTimeout(a.log.WithContext(context.WithoutCancel(ctx)), 20*time.Second)
 	defer cancel()
-	err = errors.Join(err, endAdmin(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
+	err = errors.Join(err, endMetrics(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
 	closeNotifier(ctx, a.notifier, stopGrace)
 	return errors.Join(err, a.close())
 }
@@ -639,12 +615,21 @@ func (a *app) keepRepeating(ctx context.Context) (end func()) {
 
 // tidy removes what nobody needs any more.
 func (a *app) tidy(ctx context.Context) {
-	lines, err := a.collect(ctx, false)
-	if err != nil && ctx.Err() == nil {
+	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
+	removed, cerr := a.reconciler.CollectGarbage(ctx)
+	if err := errors.Join(err, cerr); err != nil && ctx.Err() == nil {
 		a.log.Warn().Err(err).Msg("removing what is old failed; it is tried again")
 	}
-	for _, l := range lines {
-		a.log.Info().Str("kind", l.Kind).Int64("count", l.Count).Int64("bytes", l.Bytes).Msg("removed what is old")
+	tell := func(kind string, count, bytes int64) {
+		if count > 0 {
+			a.log.Info().Str("kind", kind).Int64("count", count).Int64("bytes", bytes).Msg("removed what is old")
+		}
+	}
+	tell("bodies of webhooks", pruned.Bodies, 0)
+	tell("webhooks", pruned.Deliveries, 0)
+	tell("runs", pruned.Runs, 0)
+	for _, g := range removed {
+		tell(g.Kind, int64(g.Count), g.Bytes)
 	}
 }
 

@@ -193,18 +193,12 @@ func (st *stage) serveWith(watch func(run.Event)) *serving {
 	return st.serveApp(zerolog.New(zerolog.NewTestWriter(st.t)).Level(zerolog.WarnLevel), watch)
 }
 
-func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
-	st.t.Helper()
-	return st.serveKeeping(log, nil, watch)
-}
-
 // plenty is what a machine has left that lacks nothing.
 func plenty() machine.Room {
 	return machine.Room{Disk: 1 << 40, Files: 1 << 30, Memory: 1 << 40, Descriptors: 1 << 20}
 }
 
-// serveKeeping is serveApp with the values that change while it runs.
-func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.Event)) *serving {
+func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	st.t.Helper()
 	s := &serving{begun: time.Now().Add(-time.Minute)}
 	if st.room == nil {
@@ -213,9 +207,8 @@ func (st *stage) serveKeeping(log zerolog.Logger, now *current, watch func(run.E
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
 		patience: longestWait, turnPatience: longestWait, room: st.room,
-		current: now,
-		onWork:  st.bell.ring,
-		onSave:  func(run.ID, bool) { st.bell.ring() },
+		onWork: st.bell.ring,
+		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {
 			defer st.bell.ring()
 			watch(ev)

@@ -28,15 +28,6 @@ type commands struct {
 	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
 	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
 
-	Stop   stopCmd   `cmd:"" help:"Stop a run of a server."`
-	Pause  pauseCmd  `cmd:"" help:"Have a server start no new agents until it is resumed."`
-	Resume resumeCmd `cmd:"" help:"Have a server start agents again."`
-	Drain  drainCmd  `cmd:"" help:"Have a server start no new agents and wait until none is at work, to stop it."`
-	Queue  queueCmd  `cmd:"" help:"Show what waits at a server."`
-	Reload reloadCmd `cmd:"" help:"Have a server read its configuration again, as far as that works without a restart."`
-	Gc     gcCmd     `cmd:"" name:"gc" help:"Have a server remove what nobody needs any more; it does so every hour."`
-	Audit  auditCmd  `cmd:"" help:"List who was allowed or refused to do what at a server."`
-
 	Backup  backupCmd  `cmd:"" help:"Write what a server must not lose to one file. The server may run meanwhile."`
 	Restore restoreCmd `cmd:"" help:"Restore a server's backup into an empty data directory."`
 

@@ -74,8 +74,6 @@ type Server struct {
 	// Private are the paths that are nobody's but the operator's: the
 	// configuration's file and directory, and the files that hold secrets.
 	Private []string
-	// SecretFiles are the files that secrets were read from.
-	SecretFiles []SecretFile
 	// Label is the label that starts a run.
 	Label string
 	// Branches names the branches that work goes to.
@@ -112,12 +110,12 @@ type GitHub struct {
 	// APIURL ends in a slash; GraphQLURL and WebURL do not.
 	APIURL, GraphQLURL, WebURL string
 	AppID                      int64
-	// PrivateKey is the App's key in PEM, or several.
+	// PrivateKey is the App's key in PEM.
 	PrivateKey Secret
 	// PullRequestsOf are the logins of other bots whose pull requests are gone on with as if
 	// they were the App's own.
 	PullRequestsOf []string
-	// WebhookSecrets are all accepted, so that a secret can be rotated.
+	// WebhookSecrets are all accepted, so that no webhook is refused while one is replaced.
 	WebhookSecrets []Secret
 }
 
@@ -389,25 +387,23 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	if len(problems) > 0 {
 		return Server{}, problemsError(path, problems)
 	}
-	src := secrets{env: env, readFile: readFile, into: &s}
+	src := secrets{env: env, readFile: readFile}
 	dir := filepath.Dir(abs)
-	src.one(EnvPrivateKey, "github.private_key_file", within(dir, f.GitHub.PrivateKeyFile))
-	src.one(EnvWebhookSecret, "github.webhook_secret_file", within(dir, f.GitHub.WebhookSecretFile))
-	for _, name := range []string{EnvAPIKey, EnvAuthToken, EnvOpenAIKey, EnvGeminiKey} {
-		src.one(name, "", "")
-	}
-	for _, t := range f.Notify.Targets {
-		name := strings.ToUpper(t.Name)
-		src.one(EnvNotifyURL+name, "notify.targets[].url_file", within(dir, t.URLFile))
-		src.one(EnvNotifySecret+name, "notify.targets[].secret_file", within(dir, t.SecretFile))
+	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file", within(dir, f.GitHub.PrivateKeyFile))
+	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file", within(dir, f.GitHub.WebhookSecretFile))
+	s.Model.APIKey = src.one(EnvAPIKey, "", "")
+	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
+	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")
+	s.Model.GeminiKey = src.one(EnvGeminiKey, "", "")
+	for i, file := range f.Notify.Targets {
+		t, name := &s.Notify.Targets[i], strings.ToUpper(file.Name)
+		t.URL = src.one(EnvNotifyURL+name, "notify.targets[].url_file", within(dir, file.URLFile))
+		t.Secret = src.one(EnvNotifySecret+name, "notify.targets[].secret_file", within(dir, file.SecretFile))
 	}
 	if src.err != nil {
 		return Server{}, src.err
 	}
-	s.Private = []string{abs, dir}
-	for _, file := range s.SecretFiles {
-		s.Private = append(s.Private, file.Path)
-	}
+	s.Private = append([]string{abs, dir}, src.files...)
 	if err := s.Validate(); err != nil {
 		return Server{}, err
 	}

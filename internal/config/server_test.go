@@ -167,12 +167,6 @@ log:
 			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook",
 			"/etc/ralph/team.url", "/etc/ralph/hook.secret",
 		},
-		SecretFiles: []config.SecretFile{
-			{Name: config.EnvPrivateKey, Key: "github.private_key_file", Path: "/etc/ralph/app.pem"},
-			{Name: config.EnvWebhookSecret, Key: "github.webhook_secret_file", Path: "/run/secrets/hook"},
-			{Name: config.EnvNotifyURL + "TEAM", Key: "notify.targets[].url_file", Path: "/etc/ralph/team.url"},
-			{Name: config.EnvNotifySecret + "HOOK", Key: "notify.targets[].secret_file", Path: "/etc/ralph/hook.secret"},
-		},
 		Label: "bot", Branches: "bots/ralph-{issue}", Workers: 2,
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",

@@ -181,18 +181,21 @@ func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) erro
 		return err
 	}
 	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
-	return r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
-		return r.refuseInput(ctx, tx, guid, o)
-	})
+	return r.refuseInput(ctx, guid, o)
 }
 
 // refuseInput records that whoever gave an order may not.
-func (r *Receiver) refuseInput(ctx context.Context, tx *store.Tx, guid string, o order) error {
+func (r *Receiver) refuseInput(ctx context.Context, guid string, o order) error {
 	o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
-	if _, _, err := r.Store.AddInput(ctx, tx, o.input); err != nil {
+	err := r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
+		_, _, err := r.Store.AddInput(ctx, tx, o.input)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return r.decide(ctx, tx, guid, o.Subject, o.action(), false, why(o.by))
+	r.audit(ctx, guid, o.Subject, refused(o.action(), why(o.by)))
+	return nil
 }
 
 // settle answers an order and records what became of it.
@@ -207,11 +210,7 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 	if rep.state == store.InputRefused {
 		outcome = outcomeAnswered
 	}
-	return r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
-		// Who asks may; what they ask for may still be impossible.
-		if err := r.decide(ctx, tx, guid, o.Subject, o.action(), true, cmp.Or(rep.text, why(o.by))); err != nil {
-			return err
-		}
+	err := r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
 		o.input.State, o.input.Run = rep.state, rep.run
 		_, fresh, err := r.Store.AddInput(ctx, tx, o.input)
 		if err != nil || !fresh || rep.write == nil {
@@ -219,6 +218,12 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 		}
 		return rep.write(tx)
 	})
+	if err != nil {
+		return err
+	}
+	// Who asks may; what they ask for may still be impossible.
+	r.audit(ctx, guid, o.Subject, allowed(o.action(), cmp.Or(rep.text, why(o.by))))
+	return nil
 }
 
 // isOvertaken says whether a later command to start or stop was carried out before

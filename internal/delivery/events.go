@@ -71,10 +71,7 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 	if st.Denied != "" {
 		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionAnswer, why(st))
 	}
-	return r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
-		if err := r.decide(ctx, tx, d.GUID, in.Subject, actionAnswer, true, why(st)); err != nil {
-			return err
-		}
+	err = r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
 		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
 			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer,
 			Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
@@ -83,6 +80,11 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		})
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	r.audit(ctx, d.GUID, in.Subject, allowed(actionAnswer, why(st)))
+	return nil
 }
 
 // withdraw takes back what is no longer what somebody said, as long as nobody
@@ -159,19 +161,18 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	if err != nil {
 		return err
 	}
-	return r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
-		if in.Kind != store.InputChecks {
-			may := role == "bot" || authorization.CouldWrite(role)
-			if err := r.decide(ctx, tx, d.GUID, in.Subject, actionReview, may, role); err != nil {
-				return err
-			}
-		}
+	err = r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
 		_, fresh, err := r.Store.AddInput(ctx, tx, input)
 		if err != nil || !fresh {
 			return err
 		}
 		return r.Queue.Wake(ctx, tx, row.ID)
 	})
+	if err != nil || in.Kind == store.InputChecks {
+		return err
+	}
+	r.audit(ctx, d.GUID, in.Subject, decision{actionReview, role == "bot" || authorization.CouldWrite(role), role})
+	return nil
 }
 
 // ReadAlong keeps what an event says in a conversation as dealt with: it brings no work by
@@ -316,7 +317,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 		return err
 	}
 	if o.by.Denied != "" {
-		return r.mark(ctx, d.GUID, OutcomeRefused, func(tx *store.Tx) error { return r.refuseInput(ctx, tx, d.GUID, o) })
+		return r.refuseInput(ctx, d.GUID, o)
 	}
 	rep, err := r.carryOut(ctx, o)
 	if err != nil {
@@ -356,13 +357,20 @@ func (r *Receiver) stopAll(ctx context.Context, guid, by, why string, concerned 
 		outcome = outcomeStopping
 		zerolog.Ctx(ctx).Info().Int("runs", len(active)).Str("why", why).Msg("stopping runs")
 	}
-	return r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
+	err = r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
 		for _, row := range active {
-			in := handlers.Subject{Owner: row.RepoOwner, Repo: row.RepoName, Issue: row.IssueNumber, SenderLogin: by}
-			if err := errors.Join(r.cancel(ctx, tx, row.ID, why), r.stopped(ctx, tx, guid, in, row.ID, why)); err != nil {
+			if err := r.cancel(ctx, tx, row.ID, why); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for _, row := range active {
+		in := handlers.Subject{Owner: row.RepoOwner, Repo: row.RepoName, Issue: row.IssueNumber, SenderLogin: by}
+		r.audit(ctx, guid, in, stopped(row.ID, why))
+	}
+	return nil
 }

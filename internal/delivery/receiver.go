@@ -88,13 +88,6 @@ const (
 	outcomeNoRun     = "no run to stop"
 )
 
-// What people ask for besides commands, as the audit names it.
-const (
-	actionLabel  = "label"
-	actionAnswer = "answer"
-	actionReview = "review"
-)
-
 // Deliver stores a webhook and works it. The outcome says in a few words what became of
 // it.
 func (r *Receiver) Deliver(ctx context.Context, d store.Delivery) (outcome string, err error) {

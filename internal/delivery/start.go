@@ -31,13 +31,17 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 	if err != nil || !admitted {
 		return err
 	}
+	var started run.ID
 	outcome, err := r.Begin(ctx, r.repoOf(in.Subject), w, func(tx *store.Tx, id run.ID) error {
-		return errors.Join(r.Store.MarkDelivery(ctx, tx, d.GUID, OutcomeStarted, r.Now()),
-			r.decide(ctx, tx, d.GUID, in.Subject, actionLabel, true, "started "+string(id)))
+		started = id
+		return r.Store.MarkDelivery(ctx, tx, d.GUID, OutcomeStarted, r.Now())
 	})
 	switch {
-	case err != nil || outcome == OutcomeStarted:
+	case err != nil:
 		return err
+	case outcome == OutcomeStarted:
+		r.audit(ctx, d.GUID, in.Subject, allowed(actionLabel, "started "+string(started)))
+		return nil
 	case outcome == outcomeTooOften:
 		return r.markRefused(ctx, d.GUID, outcome, in.Subject, actionLabel, outcome)
 	case outcome == outcomeLocked:
@@ -272,9 +276,7 @@ func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in
 		r.denialText(in.Subject, st, in.Author, false)); err != nil {
 		return err
 	}
-	return r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
-		return r.decide(ctx, tx, guid, in.Subject, actionLabel, false, why(st))
-	})
+	return r.markRefused(ctx, guid, OutcomeRefused, in.Subject, actionLabel, why(st))
 }
 
 // compareIssue says that an issue reads otherwise by now than what is worked.
@@ -338,10 +340,14 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullClosed:  "the pull request was closed by ",
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
-	return r.mark(ctx, guid, outcomeStopping, func(tx *store.Tx) error {
-		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason),
-			r.stopped(ctx, tx, guid, in.Subject, row.ID, reason))
+	err = r.mark(ctx, guid, outcomeStopping, func(tx *store.Tx) error {
+		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason))
 	})
+	if err != nil {
+		return err
+	}
+	r.audit(ctx, guid, in.Subject, stopped(row.ID, reason))
+	return nil
 }
 
 // holds says whether what a stop tells of is so now. An answer that is older than the event does not

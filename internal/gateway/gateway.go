@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -42,9 +41,6 @@ type Upstream struct {
 	APIKey string
 	// AuthToken is sent as Bearer token where there is no APIKey.
 	AuthToken string
-	// Renew, where set, gives the APIKey and the AuthToken of now; refused has it look first
-	// whether there are others.
-	Renew func(ctx context.Context, refused bool) (apiKey, authToken string)
 	// Account names the account that an AuthToken of a ChatGPT login is for, where it is
 	// one; else "".
 	Account string
@@ -176,23 +172,6 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	return h, nil
 }
 
-// now is u with the credential of now; refused as in Renew.
-func (u Upstream) now(ctx context.Context, refused bool) Upstream {
-	if u.Renew != nil {
-		u.APIKey, u.AuthToken = u.Renew(ctx, refused)
-	}
-	return u
-}
-
-// refusesKey says whether an answer may be about the credential: Google's API has 400 for a key
-// that it does not know.
-func refusesKey(status int) bool {
-	return status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusBadRequest
-}
-
-// key is the credential that requests are sent with.
-func (u Upstream) key() string { return cmp.Or(u.APIKey, u.AuthToken) }
-
 func (u Upstream) check() error {
 	switch {
 	case u.BaseURL == nil || u.BaseURL.Host == "" || (u.BaseURL.Scheme != "https" && u.BaseURL.Scheme != "http"):
@@ -223,8 +202,6 @@ type exchange struct {
 	start     string
 	call      call
 	admission *spend.Admission
-	// key is the credential that it was sent with.
-	key string
 	// sent: there was a connection to send it on.
 	sent atomic.Bool
 	// settled: something was written down for it.
@@ -254,10 +231,7 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 			target := base.JoinPath(x.call.path)
 			target.RawQuery = x.call.query
 			pr.Out.URL, pr.Out.Host = target, ""
-			as := u.now(pr.In.Context(), false)
-			x.key = as.key()
-			keys.Add(as.APIKey, as.AuthToken)
-			pr.Out.Header = as.header(pr.In.Header)
+			pr.Out.Header = u.header(pr.In.Header)
 			if pr.Out.Method == http.MethodPost && !h.cfg.Unmetered {
 				// What was checked is what it is read as: by another type, or in another
 				// set of characters, the same bytes say something else.
@@ -269,9 +243,6 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 			x.answered(r)
 			if err := passable(r); err != nil {
 				return err
-			}
-			if refusesKey(r.StatusCode) && u.now(r.Request.Context(), true).key() != x.key {
-				return refuse("the key of the model endpoint has been replaced: repeat the request")
 			}
 			if err := h.watch(x, keys, r); err != nil {
 				return err

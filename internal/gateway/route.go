@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -132,7 +133,7 @@ func (u Upstream) header(in http.Header) http.Header {
 	}
 	switch {
 	case u.AuthHeader != "":
-		out.Set(u.AuthHeader, u.key())
+		out.Set(u.AuthHeader, cmp.Or(u.APIKey, u.AuthToken))
 	case u.APIKey == "":
 		out.Set("Authorization", "Bearer "+u.AuthToken)
 		if u.Account != "" {

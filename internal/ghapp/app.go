@@ -1,6 +1,7 @@
 package ghapp
 
 import (
+	"bytes"
 	"context"
 	"crypto/rsa"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
+	"github.com/golang-jwt/jwt/v4"
 	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/run"
@@ -34,11 +36,8 @@ type Config struct {
 	// WebURL is the root people see; empty derives it from APIURL.
 	WebURL string
 	AppID  int64
-	// PrivateKey is the App's RSA key in PEM, or several: all are tried until GitHub takes one.
+	// PrivateKey is the App's RSA key in PEM.
 	PrivateKey []byte
-	// Renew, where set, is called when GitHub has refused all keys: it may set others (SetKeys),
-	// with which the call is made again.
-	Renew func(context.Context)
 	// Token, where set, is used for everything in place of an App's own: that
 	// of a job in GitHub Actions, say. It is never minted anew.
 	Token string
@@ -61,7 +60,7 @@ type App struct {
 	api, graphQL *url.URL
 	web          string
 	appID        int64
-	keys         *keyring
+	key          *rsa.PrivateKey
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
@@ -116,7 +115,7 @@ type Identity struct {
 // New prepares an App. A key that cannot be used or an address that cannot be
 // parsed is a *run.UserError. Nothing is sent yet.
 func New(cfg Config) (*App, error) {
-	keys, err := appKeys(cfg)
+	key, err := appKey(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +155,7 @@ func New(cfg Config) (*App, error) {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
-		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID,
+		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
 		writeEvery: cfg.WriteEvery, turnPatience: cfg.TurnPatience,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
@@ -168,28 +167,34 @@ func New(cfg Config) (*App, error) {
 		fixed:   cfg.Token,
 		kin:     cfg.Kin,
 	}
-	if keys != nil {
-		a.keys = &keyring{keys: keys, renew: cfg.Renew}
-		a.jwtClient = a.client(&pinned{host: api.Host, next: signed{a}})
+	if key != nil {
+		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})
 	}
 	return a, nil
 }
 
-// appKeys are the App's keys, none where a token of somebody else's is used.
-func appKeys(cfg Config) ([]*rsa.PrivateKey, error) {
+// appKey is the App's key, nil where a token of somebody else's is used.
+func appKey(cfg Config) (*rsa.PrivateKey, error) {
 	if cfg.Token != "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // none is needed
 	}
-	keys, err := parseKeys(cfg.PrivateKey)
+	key, err := jwt.ParseRSAPrivateKeyFromPEM(cfg.PrivateKey)
+	if err == nil && bytes.Count(cfg.PrivateKey, []byte("-----BEGIN ")) > 1 {
+		err = errors.New("there is more than one")
+	}
 	if err != nil {
-		return nil, err
+		return nil, &run.UserError{
+			Message: "The GitHub App's private key cannot be used",
+			Hint:    "Download a new .pem file from the App's settings page and configure it as it is",
+			Err:     fmt.Errorf("parse private key: %w", err),
+		}
 	}
 	if cfg.AppID <= 0 {
 		return nil, &run.UserError{
 			Message: "The GitHub App's id is missing", Hint: "Copy \"App ID\" from the App's settings page",
 		}
 	}
-	return keys, nil
+	return key, nil
 }
 
 func parseURL(what, raw string) (*url.URL, error) {
@@ -218,13 +223,13 @@ func (p *pinned) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, fmt.Errorf("refusing to send the App's token to %q", req.URL.Host)
 	}
-	return p.next.RoundTrip(req)
+	return p.next.RoundTrip(req.Clone(req.Context())) // ghinstallation sets headers on the request it is given
 }
 
 // appsTransport is made anew for each user: ghinstallation writes to it when
 // it mints.
-func (a *App) appsTransport(key *rsa.PrivateKey) *ghinstallation.AppsTransport {
-	t := ghinstallation.NewAppsTransportFromPrivateKey(a.meter, a.appID, key)
+func (a *App) appsTransport() *ghinstallation.AppsTransport {
+	t := ghinstallation.NewAppsTransportFromPrivateKey(a.meter, a.appID, a.key)
 	t.BaseURL = strings.TrimSuffix(a.api.String(), "/")
 	return t
 }
@@ -337,8 +342,18 @@ func (a *App) tokensFor(k tokenKey) *tokens {
 		a.tokens[k] = t
 	}
 	if t == nil {
-		t = &tokens{mint: func(ctx context.Context) (*ghinstallation.Transport, error) { return a.mint(ctx, k) }}
+		t = &tokens{mint: func() *ghinstallation.Transport { return a.mint(k) }}
 		a.tokens[k] = t
+	}
+	return t
+}
+
+// mint makes what has GitHub give tokens of an installation.
+func (a *App) mint(k tokenKey) *ghinstallation.Transport {
+	t := ghinstallation.NewFromAppsTransport(a.appsTransport(), k.installation)
+	t.InstallationTokenOptions = &github.InstallationTokenOptions{Permissions: permissionsOf(k.scope)}
+	if k.scope != scopeMetadata {
+		t.InstallationTokenOptions.Repositories = []string{k.repo}
 	}
 	return t
 }

@@ -14,8 +14,8 @@
 //   - While GitHub does not answer, one call every few seconds sees whether it is back;
 //     all others are given back unsent as RateLimited, which is no failure of theirs.
 //   - Nothing here repeats a call, but where it was refused with 401: that mints a new
-//     token and tries once more, or tries the App's next private key. Callers ask Classify what
-//     an error means and when to come back.
+//     token and tries once more. Callers ask Classify what an error means and when to
+//     come back.
 //   - What was read is asked for again with its tag: an answer that still holds
 //     counts against no limit.
 //   - What a person could forge is not trusted: "ours" means the numeric id of

@@ -54,7 +54,7 @@ func (m *meter) count(req *http.Request) (*http.Response, error) {
 // tokens mints and keeps the token of one repository and one set of
 // permissions.
 type tokens struct {
-	mint func(context.Context) (*ghinstallation.Transport, error)
+	mint func() *ghinstallation.Transport
 	// fixed is a token that cannot be minted anew, "" where one can.
 	fixed string
 
@@ -84,12 +84,13 @@ func (t *tokens) get(ctx context.Context, refused string) (string, error) {
 		}
 	}
 	t.current = nil
-	fresh, err := t.mint(ctx)
+	fresh := t.mint()
+	token, err := fresh.Token(ctx)
 	if err != nil {
 		return "", mintError(err)
 	}
 	t.current = fresh
-	return fresh.Token(ctx)
+	return token, nil
 }
 
 // mintError classifies a token that was not given. GitHub answers 404 for an

@@ -2,10 +2,6 @@ package ghapp_test
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -19,13 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/run"
 )
-
-// newKey is another key than any other; where one is as good as any, ghsimtest.Key is made once.
-func newKey(t *testing.T) []byte {
-	t.Helper()
-	key := get[*rsa.PrivateKey](t)(rsa.GenerateKey(rand.Reader, 2048))
-	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-}
 
 // bare is a GitHub of one handler, for what no well-behaved server does.
 func bare(t *testing.T, life time.Duration, handle http.HandlerFunc) *ghapp.App {

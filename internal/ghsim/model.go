@@ -92,7 +92,7 @@ type app struct {
 	clientSecret string
 	owner        *user
 	bot          *user
-	keys         []*rsa.PrivateKey
+	key          *rsa.PrivateKey
 	pem          []byte
 	permissions  map[string]string
 	events       []string

@@ -2,7 +2,6 @@ package ghsim
 
 import (
 	"cmp"
-	"crypto/rsa"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -262,7 +261,7 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 		return App{}, err
 	}
 	a := &app{
-		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, keys: []*rsa.PrivateKey{key}, pem: pemBytes,
+		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes,
 		events: append([]string{}, o.Events...), created: s.now(),
 		permissions: map[string]string{"metadata": "read"},
 	}
@@ -300,16 +299,12 @@ func (s *Sim) appByID(id int64) (*app, error) {
 	return a, nil
 }
 
-// SetKeys replaces the private keys of an App, as its owner does on its settings page. What
+// SetKey replaces the private key of an App, as its owner does on its settings page. What
 // another one has signed is refused from then on.
-func (s *Sim) SetKeys(appID int64, pems ...[]byte) error {
-	var keys []*rsa.PrivateKey
-	for _, text := range pems {
-		key, _, err := appKey(text)
-		if err != nil {
-			return err
-		}
-		keys = append(keys, key)
+func (s *Sim) SetKey(appID int64, text []byte) error {
+	key, _, err := appKey(text)
+	if err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +312,7 @@ func (s *Sim) SetKeys(appID int64, pems ...[]byte) error {
 	if err != nil {
 		return err
 	}
-	a.keys = keys
+	a.key = key
 	return nil
 }
 

@@ -215,54 +215,6 @@ func TestA1NoSecretNoServer(t *testing.T) {
 	}
 }
 
-// A secret that is not known is looked for once more; what cannot be secrets is not taken in the
-// place of those that are.
-func TestA1SecretsAreReplaced(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	var h *handlers.Handler
-	looked := 0
-	next := []string{secret}
-	h, err := handlers.New(handlers.Config{
-		Secrets: []string{oldSecret}, Inbox: s.store, Queue: s.queue,
-		Renew: func(context.Context) {
-			looked++
-			if err := h.SetSecrets(next); err != nil {
-				t.Error(err)
-			}
-		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	body := payload(t, "issues.labeled", nil)
-	for i, want := range []int{http.StatusAccepted, http.StatusAccepted, http.StatusUnauthorized} {
-		if i == 2 {
-			next = []string{"another", "and another"}
-			if err := h.SetSecrets(next); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := send(t, srv.URL, delivery("issues", fmt.Sprint("guid-", i), body)); got != want {
-			t.Errorf("webhook %d is answered with %d, want %d", i, got, want)
-		}
-	}
-	if looked != 2 {
-		t.Errorf("looked %d times, want 2", looked)
-	}
-	for _, none := range [][]string{nil, {""}, {"another", " "}} {
-		if err := h.SetSecrets(none); err == nil {
-			t.Errorf("%q was taken", none)
-		}
-	}
-	next = []string{"another"}
-	if got := send(t, srv.URL, delivery("issues", "guid", body)); got != http.StatusUnauthorized {
-		t.Errorf("after no secrets were set: %d", got)
-	}
-}
-
 func TestA1A2A3RefusesWhatIsNotGitHubs(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)

@@ -12,7 +12,6 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/palantir/go-githubapp/githubapp"
@@ -67,9 +66,6 @@ type Config struct {
 	// Secrets are the webhook secrets that are valid now: one, or two while
 	// they are being changed. None, or an empty one, is refused.
 	Secrets []string
-	// Renew, where set, is called when no secret fits: it may set others (SetSecrets), with
-	// which the signature is compared again.
-	Renew func(context.Context)
 	// Path is the URL path of the webhook; "" means DefaultPath.
 	Path string
 	// Inbox and Queue take what is accepted, in one transaction of Inbox.
@@ -89,7 +85,10 @@ type Config struct {
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
 //	503  too many at once, too many still waiting, or could not be stored; nothing was
-func New(cfg Config) (*Handler, error) {
+func New(cfg Config) (http.Handler, error) {
+	if len(cfg.Secrets) == 0 {
+		return nil, errors.New("webhook handler: no secret is configured; without one anybody could start runs")
+	}
 	if cfg.Inbox == nil || cfg.Queue == nil {
 		return nil, errors.New("webhook handler: no inbox or no queue")
 	}
@@ -106,58 +105,31 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Behind == nil {
 		cfg.Behind = func(context.Context) bool { return false }
 	}
-	in := &ingress{
-		behind: cfg.Behind, renew: cfg.Renew, keep: newKeeper(cfg.Inbox, cfg.Queue, cfg.Now),
-		small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget),
-	}
-	h := &Handler{mux: http.NewServeMux(), in: in}
-	if err := h.SetSecrets(cfg.Secrets); err != nil {
-		return nil, err
-	}
-	h.mux.Handle("POST "+cfg.Path, in)
-	return h, nil
-}
-
-// Handler takes GitHub's webhooks; see New.
-type Handler struct {
-	mux *http.ServeMux
-	in  *ingress
-}
-
-// ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
-
-// SetSecrets replaces the webhook secrets that are valid; see Config.Secrets. An error changes
-// nothing.
-func (h *Handler) SetSecrets(secrets []string) error {
-	if len(secrets) == 0 {
-		return errors.New("webhook handler: no secret is configured; without one anybody could start runs")
-	}
-	doors := make([]door, 0, len(secrets))
-	for _, secret := range secrets {
+	in := &ingress{behind: cfg.Behind, small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
+	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
+	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
-			return errors.New("webhook handler: a secret is empty; without one anybody could start runs")
+			return nil, errors.New("webhook handler: a secret is empty; without one anybody could start runs")
 		}
-		doors = append(doors, door{
+		in.doors = append(in.doors, door{
 			secret: []byte(secret),
-			dispatch: githubapp.NewEventDispatcher([]githubapp.EventHandler{h.in.keep}, secret,
-				githubapp.WithScheduler(h.in.keep),
+			dispatch: githubapp.NewEventDispatcher([]githubapp.EventHandler{keep}, secret,
+				githubapp.WithScheduler(keep),
 				githubapp.WithErrorCallback(answerError),
 				githubapp.WithResponseCallback(answerAccepted)),
 		})
 	}
-	h.in.doors.Store(&doors)
-	return nil
+	mux := http.NewServeMux()
+	mux.Handle("POST "+cfg.Path, in)
+	return mux, nil
 }
 
 // ingress reads and verifies, and hands what is genuine to the dispatcher that
 // was built for the secret that fits. (The dispatcher knows one secret, reads
 // bodies of any length, and would take SHA-1.)
 type ingress struct {
-	doors  atomic.Pointer[[]door]
+	doors  []door
 	behind func(ctx context.Context) bool
-	renew  func(ctx context.Context)
-	keep   *keeper
 	// small and large bound the bytes of bodies.
 	small, large *semaphore.Weighted
 }
@@ -217,10 +189,6 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer release()
 
 	dispatch := in.match(body, signature)
-	if dispatch == nil && in.renew != nil {
-		in.renew(ctx)
-		dispatch = in.match(body, signature)
-	}
 	if dispatch == nil {
 		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
 		return
@@ -293,7 +261,7 @@ func (in *ingress) read(ctx context.Context, r io.Reader, length int64) (body []
 
 // match returns the dispatcher of the secret the body was signed with, or nil.
 func (in *ingress) match(body, signature []byte) http.Handler {
-	for _, d := range *in.doors.Load() {
+	for _, d := range in.doors {
 		mac := hmac.New(sha256.New, d.secret)
 		mac.Write(body) // never fails, says hash.Hash
 		if hmac.Equal(mac.Sum(nil), signature) {

@@ -275,7 +275,7 @@ func (c Caches) prune(ctx context.Context, latest string) error {
 }
 
 // Expire removes what no run has begun with since a time.
-func (c Caches) Expire(ctx context.Context, before time.Time, dry bool) (Removed, error) {
+func (c Caches) Expire(ctx context.Context, before time.Time) (Removed, error) {
 	var done Removed
 	sets, err := c.Sets(ctx)
 	if err != nil {
@@ -287,9 +287,6 @@ func (c Caches) Expire(ctx context.Context, before time.Time, dry bool) (Removed
 			continue
 		}
 		done.add(s.Bytes)
-		if dry {
-			continue
-		}
 		to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text()) // at once, for who copies it; see fill
 		if err := os.Rename(s.Dir, to); err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {

@@ -35,7 +35,7 @@ func (b *builder) Build(context.Context, sandbox.Build) (sandbox.BuildStatus, er
 	return sandbox.BuildStatus{Failed: err.Error()}, nil
 }
 
-func (b *builder) Expire(context.Context, time.Time, func(string) bool, bool) (int, int64, error) {
+func (b *builder) Expire(context.Context, time.Time, func(string) bool) (int, int64, error) {
 	return 0, 0, nil
 }
 

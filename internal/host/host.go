@@ -85,9 +85,9 @@ type Config struct {
 	// Gateway is that of this run; nil means that there is no way out, and that the
 	// agent uses the credentials its back end declares.
 	Gateway *Gateway
-	// Credentials gives the values of now for variables that the back end declares, where
-	// they are not in this process's environment (they came from a file). It may be nil.
-	Credentials func(variable string) string
+	// Credentials are values for variables that the back end declares, where they are not
+	// in this process's environment (they came from a file).
+	Credentials map[string]string
 	// Prices are what models cost where there is no gateway, and the agent tells
 	// what it used and not what that cost.
 	Prices run.Prices

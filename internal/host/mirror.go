@@ -96,11 +96,9 @@ type Eviction struct {
 	// InUse gives the repositories, by node, that have runs which have not ended. Who
 	// opens a mirror has one.
 	InUse func(ctx context.Context) ([]string, error)
-	// Dry removes nothing.
-	Dry bool
 }
 
-// Removed is what was removed, or would have been.
+// Removed is what was removed.
 type Removed struct {
 	Count int
 	Bytes int64
@@ -152,10 +150,7 @@ func (m *Mirrors) Evict(ctx context.Context, e Eviction) (Removed, error) {
 			done.add(f.bytes)
 		}
 	}
-	if !e.Dry {
-		errs = append(errs, removeGone(m.dir))
-	}
-	return done, errors.Join(errs...)
+	return done, errors.Join(append(errs, removeGone(m.dir))...)
 }
 
 // evict puts a mirror out of everybody's way, unless it is in use, or was used since.
@@ -173,9 +168,6 @@ func (m *Mirrors) evict(ctx context.Context, dir string, used time.Time, e Evict
 	}
 	if info, err := os.Lstat(dir); err != nil || info.ModTime().After(used) {
 		return false, nil //nolint:nilerr // it is gone
-	}
-	if e.Dry {
-		return true, nil
 	}
 	if err := os.Rename(dir, filepath.Join(m.dir, gone+rand.Text())); err != nil {
 		return false, fmt.Errorf("remove a mirror: %w", err)

@@ -103,12 +103,8 @@ func TestEvictMirrors(t *testing.T) {
 	}
 	age("new", 0)
 	inUse := func(context.Context) ([]string, error) { return []string{"older"}, nil }
-	e := Eviction{Before: now.Add(-30 * time.Minute), InUse: inUse, Dry: true}
-	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || got.Bytes == 0 || !there("old") {
-		t.Errorf("a dry run: %+v, %v", got, err)
-	}
-	e.Dry = false
-	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || there("old") || !there("older") || !there("used") {
+	e := Eviction{Before: now.Add(-30 * time.Minute), InUse: inUse}
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || got.Bytes == 0 || there("old") || !there("older") || !there("used") {
 		t.Errorf("evicted %+v, %v", got, err)
 	}
 	// Too many bytes: the least recently used go, but for those in use.
@@ -246,28 +242,11 @@ func TestEvictPoolsAndCaches(t *testing.T) {
 		}
 	}
 	before := now.Add(-time.Minute)
-	for range 2 { // dry runs
-		for kind, evict := range map[string]func(dry bool) (Removed, error){
-			"tre": func(dry bool) (Removed, error) {
-				return EvictPools(t.Context(), filepath.Join(dir, "tre"), before, dry)
-			},
-			"fil": func(dry bool) (Removed, error) {
-				return EvictPools(t.Context(), filepath.Join(dir, "fil"), before, dry)
-			},
-			"set": func(dry bool) (Removed, error) {
-				return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before, dry)
-			},
-		} {
-			if got, err := evict(true); err != nil || got != (Removed{Count: 1, Bytes: 5}) {
-				t.Errorf("%s: %+v, %v", kind, got, err)
-			}
-		}
-	}
 	for _, evict := range []func() (Removed, error){
-		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "tre"), before, false) },
-		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "fil"), before, false) },
+		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "tre"), before) },
+		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "fil"), before) },
 		func() (Removed, error) {
-			return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before, false)
+			return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before)
 		},
 	} {
 		if got, err := evict(); err != nil || got != (Removed{Count: 1, Bytes: 5}) {

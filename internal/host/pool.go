@@ -122,7 +122,7 @@ func (h *Host) keepPooled() error {
 
 // EvictPools removes the work trees below dir, the pools of all repositories, that were
 // kept before a time and not taken since, and what processes left that died.
-func EvictPools(ctx context.Context, dir string, before time.Time, dry bool) (Removed, error) {
+func EvictPools(ctx context.Context, dir string, before time.Time) (Removed, error) {
 	var done Removed
 	trees, err := filepath.Glob(filepath.Join(dir, "*", "*-*"))
 	if err != nil {
@@ -137,9 +137,6 @@ func EvictPools(ctx context.Context, dir string, before time.Time, dry bool) (Re
 		}
 		if left {
 			done.add(treeSize(ctx, tree))
-		}
-		if dry {
-			continue
 		}
 		// Taking a tree is a rename, too: only one of both succeeds.
 		to := filepath.Join(filepath.Dir(tree), gone+rand.Text())

@@ -84,10 +84,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	spec.Argv, spec.PassEnv, spec.HomeFiles, spec.Stdin = cmd.Argv, cmd.PassEnv, cmd.HomeFiles, promptFile
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
-		if h.cfg.Credentials == nil || os.Getenv(name) != "" {
-			continue
-		}
-		if value := h.cfg.Credentials(name); value != "" {
+		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
 			spec.Env[name] = value
 		}
 	}

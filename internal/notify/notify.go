@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -61,45 +60,14 @@ type Notifier struct {
 
 // mailbox is what waits for one target.
 type mailbox struct {
-	target Target // its address and secret are those that it was made with
-	to     atomic.Pointer[address]
-	more   chan struct{} // something is waiting, or no more comes
+	target  Target
+	sender  sender
+	secrets []string
+	more    chan struct{} // something is waiting, or no more comes
 
 	mu      sync.Mutex
 	waiting []Message
 	closed  bool
-}
-
-// address is where the messages of a mailbox go.
-type address struct {
-	sender  sender
-	secrets []string
-}
-
-// address opens a target.
-func (n *Notifier) address(t Target) (*address, error) {
-	_, s, err := t.open(n.cfg.Transport)
-	if err != nil {
-		return nil, err
-	}
-	return &address{sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...)}, nil
-}
-
-// SetTargets replaces the addresses and the secrets of the targets, which are the same ones
-// in the same order. The error is a *run.UserError, and then nothing is changed.
-func (n *Notifier) SetTargets(targets []Target) error {
-	var to []*address
-	for _, t := range targets[:min(len(targets), len(n.boxes))] {
-		a, err := n.address(t)
-		if err != nil {
-			return err
-		}
-		to = append(to, a)
-	}
-	for i, a := range to {
-		n.boxes[i].to.Store(a)
-	}
-	return nil
 }
 
 // New makes a notifier and begins to deliver. It must be closed, or dropped. The error is a
@@ -119,13 +87,13 @@ func New(cfg Config) (*Notifier, error) {
 	}
 	n := &Notifier{cfg: cfg, runs: map[run.ID][2]int{}}
 	for _, t := range cfg.Targets {
-		to, err := n.address(t)
+		_, s, err := t.open(cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
-		box := &mailbox{target: t, more: make(chan struct{}, 1)}
-		box.to.Store(to)
-		n.boxes = append(n.boxes, box)
+		n.boxes = append(n.boxes, &mailbox{
+			target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), more: make(chan struct{}, 1),
+		})
 	}
 	n.life, n.cancel = context.WithCancel(context.Background())
 	for _, box := range n.boxes {
@@ -283,7 +251,7 @@ func (n *Notifier) try(ctx context.Context, b *mailbox, m Message) error {
 			return nil
 		}
 		if _, hopeless := errors.AsType[final](err); hopeless || attempt == len(n.cfg.Pauses) || ctx.Err() != nil {
-			return errors.New(n.cfg.Mask(hide(err.Error(), b.to.Load().secrets)))
+			return errors.New(n.cfg.Mask(hide(err.Error(), b.secrets)))
 		}
 		select {
 		case <-time.After(n.cfg.Pauses[attempt]):
@@ -295,7 +263,7 @@ func (n *Notifier) try(ctx context.Context, b *mailbox, m Message) error {
 func (n *Notifier) once(ctx context.Context, b *mailbox, m Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.Timeout, fmt.Errorf("no answer within %s", n.cfg.Timeout))
 	defer cancel()
-	err := b.to.Load().sender.send(ctx, m)
+	err := b.sender.send(ctx, m)
 	if _, hopeless := errors.AsType[final](err); err != nil && !hopeless && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -509,28 +509,3 @@ func TestLongAndHostileText(t *testing.T) {
 		t.Errorf("%q of %q", m.Subject, m.Repository)
 	}
 }
-
-// What comes after an address was replaced goes to the new one; an address that cannot be used
-// changes nothing.
-func TestAddressIsReplaced(t *testing.T) {
-	t.Parallel()
-	first, second := newReceiver(t), newReceiver(t)
-	to := func(url string) []notify.Target {
-		return []notify.Target{{Name: "team", URL: url, Secret: secret}}
-	}
-	n, said := start(t, notify.Config{Targets: to(first.URL)})
-	events := story("r1")
-	n.Handle(events[0])
-	<-first.came
-	if err := n.SetTargets(to("gopher://example.com")); err == nil {
-		t.Error("an address that cannot be used was taken")
-	}
-	if err := n.SetTargets(to(second.URL)); err != nil {
-		t.Fatal(err)
-	}
-	n.Handle(events[len(events)-1])
-	closeSoon(n, patience)
-	if a, b := len(first.all()), len(second.all()); a != 1 || b != 1 {
-		t.Errorf("%d and %d messages, %v; want one each", a, b, said.all())
-	}
-}

@@ -16,8 +16,6 @@
 //     it in: never twice, and never not at all.
 //   - A person's permission is asked of GitHub when the run is made and again before each
 //     publication, and is never older than a minute.
-//   - Before a run begins, and before it starts an agent, [Config.Hold] is asked. A run
-//     that waits there has nothing half done, and stops at once where that is asked.
 //   - What is removed from the disk is what no run needs that has not ended, also none that
 //     begins meanwhile.
 //   - Nothing held in memory is needed to go on: another process finds the same trees,

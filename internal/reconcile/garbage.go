@@ -23,9 +23,8 @@ type Garbage struct {
 }
 
 // CollectGarbage removes from the data directory what nobody needs any more, and says what
-// that was; dry says only what it would be. What a run needs stays, also a run that
-// begins meanwhile.
-func (r *Reconciler) CollectGarbage(ctx context.Context, dry bool) ([]Garbage, error) {
+// that was. What a run needs stays, also a run that begins meanwhile.
+func (r *Reconciler) CollectGarbage(ctx context.Context) ([]Garbage, error) {
 	before := r.cfg.Now().Add(-keepUnused)
 	var out []Garbage
 	var errs []error
@@ -37,29 +36,19 @@ func (r *Reconciler) CollectGarbage(ctx context.Context, dry bool) ([]Garbage, e
 	}
 	left, err := r.leftovers(ctx)
 	add("directories of ended runs", host.Removed{Count: len(left)}, err)
-	active, err := r.isActive(ctx)
-	if err != nil {
-		return out, errors.Join(append(errs, err)...)
-	}
-	if kept := r.cfg.Transcripts; kept != nil {
-		runs, bytes, err := kept.Prunable(r.cfg.TranscriptLimits, r.cfg.Now(), active)
-		add("transcripts of runs", host.Removed{Count: runs, Bytes: bytes}, err)
-	}
-	if !dry {
-		errs = append(errs, r.Sweep(ctx))
-	}
+	errs = append(errs, r.Sweep(ctx))
 	removed, err := r.mirrors.Evict(ctx, host.Eviction{
-		Before: before, MaxBytes: host.MirrorBytes, Dry: dry, InUse: r.nodesInUse,
+		Before: before, MaxBytes: host.MirrorBytes, InUse: r.nodesInUse,
 	})
 	add("mirrors", removed, err)
-	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before, dry)
+	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before)
 	add("kept work trees", removed, err)
-	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before, dry)
+	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before)
 	add("caches", removed, err)
 	if built := r.cfg.Sandbox.About().Images; built != nil {
 		images, err := r.imagesInUse(ctx)
 		if err == nil {
-			removed.Count, removed.Bytes, err = built.Expire(ctx, before, func(name string) bool { return images[name] }, dry)
+			removed.Count, removed.Bytes, err = built.Expire(ctx, before, func(name string) bool { return images[name] })
 			add("images that were built", removed, err)
 		} else {
 			errs = append(errs, err)

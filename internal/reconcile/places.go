@@ -160,11 +160,7 @@ func (r *Reconciler) decide(places []store.Place, turns admission.Turns, own sto
 		own.AskedAt = asked
 		claims = append(claims, claim(own, now))
 	}
-	var limits admission.Limits
-	if r.cfg.Admission != nil {
-		limits = r.cfg.Admission()
-	}
-	return limits.Decide(claims, turns)
+	return r.cfg.Admission.Decide(claims, turns)
 }
 
 func claim(p store.Place, now time.Time) admission.Claim {

@@ -107,13 +107,13 @@ type Config struct {
 	// bring their own credentials (local sandbox only).
 	Models *Models
 	// Credentials are the agent's where Models is nil; see host.Config.
-	Credentials func(variable string) string
+	Credentials map[string]string
 	// Transcripts keeps what agents were told and said, within TranscriptLimits;
 	// nil keeps nothing.
 	Transcripts      *transcript.Store
 	TranscriptLimits transcript.Limits
-	// Admission bounds what is at work at once, as it is asked for; nil bounds nothing.
-	Admission func() admission.Limits
+	// Admission bounds what is at work at once; its zero value bounds nothing.
+	Admission admission.Limits
 	// Lacks says what this machine lacks for another start; see host.Config.
 	Lacks func() string
 	// Prices are what models cost where no gateway counts and the agent does not
@@ -149,9 +149,6 @@ type Config struct {
 	Quiet time.Duration
 	// Watch hears what happens in runs; nil means nobody does.
 	Watch func(run.Event)
-	// Hold is asked before a run begins and before it starts an agent: whether that has
-	// to wait. nil never holds.
-	Hold func(ctx context.Context) (bool, error)
 	// OnSave is called before and after each state is stored, saved telling
 	// which; nil means it is not. Tests end the process there.
 	OnSave func(id run.ID, saved bool)
@@ -447,9 +444,6 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		if s = waiting; wait > 0 {
 			return wait, nil
 		}
-		if held, err := r.held(ctx, s); err != nil || held {
-			return poll, errors.Join(err, r.refresh(ctx, row, lease, d, s))
-		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
 		case errors.Is(err, host.ErrFetching) && s.End == "" && r.overdue(s):
@@ -489,14 +483,6 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			return r.takeUp(ctx, row, lease)
 		}
 	}
-}
-
-// held says whether the run has to wait before its next step. One that is to stop does not.
-func (r *Reconciler) held(ctx context.Context, s loop.State) (bool, error) {
-	if r.cfg.Hold == nil || s.CancelRequested || !s.StartsAgent() {
-		return false, nil
-	}
-	return r.cfg.Hold(ctx)
 }
 
 // refresh shows what has landed where showing it was put off. The run goes on
@@ -806,7 +792,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: runner, Crew: &crew{Host: h, placing: runner}, Held: r.cfg.Hold,
+			WorkTree: h, Trees: h, Branch: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,

@@ -8,7 +8,6 @@
 //     do.
 //   - Neither does a key that is spread over a text that is masked, or looked
 //     through, as a whole.
-//   - A Masker learns of more secrets while it is in use, and forgets none.
 //   - What a Masker keeps back of a stream is bounded by the longest secret.
 //   - Masking does not depend on how the text was cut into chunks.
 //   - What only looks like a secret (the token forms of GitHub, Anthropic and

@@ -218,9 +218,9 @@ func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found
 // in the length of the text, and next to no memory is needed beside it; when the
 // context is cancelled, what was found until then is returned.
 func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
-	x := m.now()
-	places := x.known(ctx, text)
-	for at := range x.spread(text, func() bool { return ctx.Err() != nil }) {
+	m = m.orPlain()
+	places := m.known(ctx, text)
+	for at := range m.spread(text, func() bool { return ctx.Err() != nil }) {
 		if len(places) == 2*maxFound {
 			break
 		}
@@ -242,7 +242,7 @@ func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
 
 // known gives the places of known values, at most maxFound of them. Pieces of a
 // value that touch are one.
-func (x *index) known(ctx context.Context, text []byte) []span {
+func (m *Masker) known(ctx context.Context, text []byte) []span {
 	var places []span
 	asked := 0
 	for i := 0; ; i++ {
@@ -252,11 +252,11 @@ func (x *index) known(ctx context.Context, text []byte) []span {
 			}
 			asked = i + maxPiece
 		}
-		i += x.starts.skip(text[i:])
+		i += m.starts.skip(text[i:])
 		if len(text)-i < startLen {
 			return places
 		}
-		for _, form := range x.starts.at(text[i:]).forms {
+		for _, form := range m.starts.at(text[i:]).forms {
 			if len(text)-i < len(form) || string(text[i:i+len(form)]) != form {
 				continue
 			}

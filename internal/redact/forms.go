@@ -77,12 +77,12 @@ const maxLetters = 64 << 10
 // spread gives the places of known values whose letters and digits follow each
 // other in text, whatever stands between them. It needs memory for no more than
 // maxLetters and the longest value, and asks now and then whether to stop.
-func (x *index) spread(text []byte, stop func() bool) iter.Seq[span] {
+func (m *Masker) spread(text []byte, stop func() bool) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		if x.bare == nil {
+		if m.bare == nil {
 			return
 		}
-		size := min(len(text), maxLetters+x.bare.longest()) // most texts are short
+		size := min(len(text), maxLetters+m.bare.longest()) // most texts are short
 		letters, places := make([]byte, 0, size), make([]int, 0, size)
 		for i := 0; i < len(text) && !stop(); {
 			for ; i < len(text) && len(letters) < cap(letters); i++ {
@@ -90,7 +90,7 @@ func (x *index) spread(text []byte, stop func() bool) iter.Seq[span] {
 					letters, places = append(letters, text[i]), append(places, i)
 				}
 			}
-			done, ok := x.bared(letters, places, i == len(text), yield)
+			done, ok := m.bared(letters, places, i == len(text), yield)
 			if !ok {
 				return
 			}
@@ -101,17 +101,17 @@ func (x *index) spread(text []byte, stop func() bool) iter.Seq[span] {
 
 // bared looks for values in letters and digits that follow each other, and says how
 // many of these it is done with: what is left may be the beginning of a value.
-func (x *index) bared(letters []byte, places []int, final bool, yield func(span) bool) (done int, more bool) {
+func (m *Masker) bared(letters []byte, places []int, final bool, yield func(span) bool) (done int, more bool) {
 	end := len(letters)
 	if !final {
 		end = min(end, maxLetters)
 	}
 	for i := 0; ; i++ {
-		i += x.bare.skip(letters[i:])
+		i += m.bare.skip(letters[i:])
 		if i >= end || len(letters)-i < startLen {
 			return max(i, end), true
 		}
-		for _, form := range x.bare.at(letters[i:]).forms {
+		for _, form := range m.bare.at(letters[i:]).forms {
 			if len(letters)-i >= len(form) && string(letters[i:i+len(form)]) == form {
 				if !yield(span{places[i], places[i+len(form)-1] + 1}) {
 					return i, false

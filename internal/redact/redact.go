@@ -10,25 +10,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
 // MinSecret is the least number of bytes of a known secret: masking shorter
 // values would punch holes into ordinary text.
 const MinSecret = 6
 
-// Masker masks secrets. It is safe for concurrent use; a nil Masker masks by
-// pattern only.
+// Masker masks secrets. It is immutable and safe for concurrent use; a nil
+// Masker masks by pattern only.
 type Masker struct {
-	patterns []pattern
-	found    atomic.Pointer[index]
-
-	mu      sync.Mutex
-	secrets []string
-}
-
-// index is what a Masker finds secrets by. It is immutable.
-type index struct {
 	starts *starts
 	// bare finds what is spread over a text; nil where no value is fit for it.
 	bare *starts
@@ -49,28 +39,7 @@ func New(secrets ...string) *Masker { return newMasker(secrets, patterns[:]) }
 func NewKnown(secrets ...string) *Masker { return newMasker(secrets, nil) }
 
 func newMasker(secrets []string, patterns []pattern) *Masker {
-	m := &Masker{patterns: patterns, secrets: slices.Clone(secrets)}
-	m.found.Store(newIndex(secrets, patterns))
-	return m
-}
-
-// Add has m know more secrets from now on, also in streams that have begun. It forgets none.
-func (m *Masker) Add(secrets ...string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before := len(m.secrets)
-	for _, s := range secrets {
-		if !slices.Contains(m.secrets, s) {
-			m.secrets = append(m.secrets, s)
-		}
-	}
-	if len(m.secrets) > before {
-		m.found.Store(newIndex(m.secrets, m.patterns))
-	}
-}
-
-func newIndex(secrets []string, patterns []pattern) *index {
-	x := &index{}
+	m := &Masker{}
 	var all []string
 	for _, s := range secrets {
 		s = strings.Trim(s, "\r\n")
@@ -91,26 +60,26 @@ func newIndex(secrets []string, patterns []pattern) *index {
 		return strings.Compare(a, b)
 	})
 	all = slices.Compact(all)
-	x.starts, x.bare = newStarts(all, patterns), newBare(secrets)
-	x.mask = masks[len(masks)-1]
+	m.starts, m.bare = newStarts(all, patterns), newBare(secrets)
+	m.mask = masks[len(masks)-1]
 	for _, candidate := range masks {
 		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {
-			x.mask = candidate
+			m.mask = candidate
 			break
 		}
 	}
-	return x
+	return m
 }
 
 // plain masks by pattern only.
 var plain = sync.OnceValue(func() *Masker { return New() })
 
-// now is what m knows by now; a nil Masker knows the patterns.
-func (m *Masker) now() *index {
+// orPlain is m, or what a nil Masker stands for.
+func (m *Masker) orPlain() *Masker {
 	if m == nil {
-		m = plain()
+		return plain()
 	}
-	return m.found.Load()
+	return m
 }
 
 // spellings lists the forms in which a value may show up.
@@ -181,13 +150,13 @@ func jsonEscapes(s string) []string {
 // Mask returns s with every secret replaced, those too that are spread over it:
 // with line ends, quotes or anything else between their letters and digits.
 func (m *Masker) Mask(s string) string {
-	x := m.now()
-	text := (&scanner{}).feed(x, []byte(s), true)
+	sc := scanner{m: m.orPlain()}
+	text := sc.feed([]byte(s), true)
 	var out strings.Builder
 	at := 0
-	for place := range x.spread(text, never) {
+	for place := range sc.m.spread(text, never) {
 		out.Write(text[at:place.from])
-		out.WriteString(x.mask)
+		out.WriteString(sc.m.mask)
 		at = place.to
 	}
 	out.Write(text[at:])
@@ -201,12 +170,11 @@ func never() bool { return false }
 // may turn out to be a secret; Close passes on the rest, and does not close w. It
 // does not see secrets that are spread over the text.
 // It is not safe for concurrent use.
-func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, m: m} }
+func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, sc: scanner{m: m.orPlain()}} }
 
 // Writer masks a stream.
 type Writer struct {
 	w   io.Writer
-	m   *Masker
 	sc  scanner
 	err error
 }
@@ -230,13 +198,14 @@ func (w *Writer) flush(p []byte, final bool) {
 	if w.err != nil {
 		return
 	}
-	if out := w.sc.feed(w.m.now(), p, final); len(out) > 0 {
+	if out := w.sc.feed(p, final); len(out) > 0 {
 		_, w.err = w.w.Write(out)
 	}
 }
 
 // scanner masks a text that comes in pieces.
 type scanner struct {
+	m    *Masker
 	held []byte
 	// masking: the mask for what is being dropped is out already. Secrets that
 	// overlap or touch share one mask, so that the tail of one does not stay
@@ -248,20 +217,20 @@ type scanner struct {
 	swallow *pattern
 }
 
-// feed returns what can be decided after p has come in, by what x knows.
-func (sc *scanner) feed(x *index, p []byte, final bool) []byte {
+// feed returns what can be decided after p has come in.
+func (sc *scanner) feed(p []byte, final bool) []byte {
 	b := append(sc.held, p...)
 	out := make([]byte, 0, len(b))
 	until := sc.until
 	for i := 0; i < len(b); i++ {
 		if !sc.masking {
-			n := x.starts.skip(b[i:])
+			n := sc.m.starts.skip(b[i:])
 			out = append(out, b[i:i+n]...)
 			if i += n; i == len(b) {
 				break
 			}
 		}
-		n, pat, partial := x.match(b[i:], final)
+		n, pat, partial := sc.m.match(b[i:], final)
 		if !partial && n == 0 && sc.masking && i >= until && sc.swallow != nil {
 			n, partial = sc.swallow.ends(b[i:], final)
 			if n > 0 {
@@ -274,7 +243,7 @@ func (sc *scanner) feed(x *index, p []byte, final bool) []byte {
 		}
 		if n > 0 {
 			if !sc.masking {
-				out = append(out, x.mask...)
+				out = append(out, sc.m.mask...)
 				sc.masking = true
 			}
 			until = max(until, i+n)
@@ -295,11 +264,11 @@ func (sc *scanner) feed(x *index, p []byte, final bool) []byte {
 // match gives the length of the longest secret at the start of b, and the
 // pattern it has, if any. partial says that more text could make one, or a
 // longer one.
-func (x *index) match(b []byte, final bool) (n int, pat *pattern, partial bool) {
+func (m *Masker) match(b []byte, final bool) (n int, pat *pattern, partial bool) {
 	if len(b) < startLen {
-		return 0, nil, !final && x.starts.mayBegin(b)
+		return 0, nil, !final && m.starts.mayBegin(b)
 	}
-	at := x.starts.at(b)
+	at := m.starts.at(b)
 	for _, f := range at.forms {
 		switch {
 		case len(b) >= len(f):

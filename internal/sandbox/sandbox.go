@@ -137,9 +137,8 @@ type Images interface {
 	Build(ctx context.Context, b Build) (BuildStatus, error)
 	// Expire removes images of Build that nobody has asked it for since a time, and says
 	// how many there were and what they hold in bytes, with what they share with others.
-	// Those of containers stay, of another installation, and those to keep, by name; dry
-	// removes nothing.
-	Expire(ctx context.Context, before time.Time, keep func(name string) bool, dry bool) (n int, bytes int64, err error)
+	// Those of containers stay, of another installation, and those to keep, by name.
+	Expire(ctx context.Context, before time.Time, keep func(name string) bool) (n int, bytes int64, err error)
 }
 
 // Build says how an image is made. Its Name stands for all of the rest: two

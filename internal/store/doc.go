@@ -1,7 +1,6 @@
 // Package store keeps what must outlive a process in one SQLite file: webhook
 // deliveries, runs, what people said to them, outside effects, what was spent and
-// what was learned, decisions about trust, and what the operator holds back. The App,
-// the Action and `bot run` each have a file of their own.
+// what was learned. The App, the Action and `bot run` each have a file of their own.
 //
 // Invariants:
 //   - What a method has reported as done is on disk: the file runs in WAL mode

@@ -17,8 +17,6 @@ const (
 	KeepDeliveries = 30 * 24 * time.Hour
 	// KeepRuns is how long a run stays that has ended, with all that belongs to it.
 	KeepRuns = 180 * 24 * time.Hour
-	// KeepDecisions is how long decisions about trust stay.
-	KeepDecisions = 365 * 24 * time.Hour
 )
 
 // pruneBatch is how many rows go in one transaction, so that nobody waits long for
@@ -27,7 +25,7 @@ const pruneBatch = 500
 
 // Pruned counts what Prune removed.
 type Pruned struct {
-	Bodies, Deliveries, Runs, Decisions int64
+	Bodies, Deliveries, Runs int64
 }
 
 // Digest says of the state of a run what stays when the run is removed: what it cost in
@@ -36,7 +34,6 @@ type Digest func(state []byte) (costUSD float64, iterations int, err error)
 
 // pruning removes rows of one kind.
 type pruning struct {
-	table string
 	// where chooses the rows, by one time: those from before it go.
 	where  string
 	before time.Time
@@ -48,21 +45,18 @@ type pruning struct {
 func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
 	return []pruning{
 		{
-			table: "deliveries", where: "processed_at > 0 AND processed_at < ? AND length(body) > 0",
+			where:  "processed_at > 0 AND processed_at < ? AND length(body) > 0",
 			before: now.Add(-KeepBodies), drop: dropBodies, count: &p.Bodies,
 		},
 		{
-			table: "deliveries", where: "processed_at > 0 AND labelled = '' AND received_at < ?",
+			where:  "processed_at > 0 AND labelled = '' AND received_at < ?",
 			before: now.Add(-KeepDeliveries), drop: dropDeliveries, count: &p.Deliveries,
 		},
 		{
-			table: "runs", where: "active = 0 AND ended_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
+			where: "active = 0 AND ended_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
 			drop: func(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 				return dropRuns(ctx, tx, where, before, digest)
 			},
-		},
-		{
-			table: "decisions", where: "at < ?", before: now.Add(-KeepDecisions), drop: dropDecisions, count: &p.Decisions,
 		},
 	}
 }
@@ -92,18 +86,6 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 	return done, nil
 }
 
-// Prunable says what Prune would remove.
-func (s *Store) Prunable(ctx context.Context, now time.Time) (Pruned, error) {
-	var found Pruned
-	for _, p := range s.prunings(now, nil, &found) {
-		if err := s.reader.QueryRowContext(ctx, `SELECT count(*) FROM `+p.table+` WHERE `+p.where,
-			micros(p.before)).Scan(p.count); err != nil {
-			return Pruned{}, fmt.Errorf("look for what to prune: %w", err)
-		}
-	}
-	return found, nil
-}
-
 // dropBodies moves what is left of each row to the end of the table: at its
 // place it would keep the page that its body needed nearly empty, and the file twice as
 // large.
@@ -125,11 +107,6 @@ func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64,
 func dropDeliveries(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
 	return changed(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE guid IN (
 		SELECT guid FROM deliveries WHERE `+where+` LIMIT ?)`, before, pruneBatch))
-}
-
-func dropDecisions(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
-	return changed(tx.ExecContext(ctx, `DELETE FROM decisions WHERE id IN (
-		SELECT id FROM decisions WHERE `+where+` LIMIT ?)`, before, pruneBatch))
 }
 
 // dropRuns removes runs with their effects, what people said to them, and what

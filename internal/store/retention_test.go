@@ -48,13 +48,9 @@ func TestPruneDeliveries(t *testing.T) {
 	}
 	prune := func(after time.Duration) store.Pruned {
 		t.Helper()
-		want, err := st.Prunable(t.Context(), t0().Add(after))
+		got, err := st.Prune(t.Context(), t0().Add(after), nil)
 		if err != nil {
 			t.Fatal(err)
-		}
-		got, err := st.Prune(t.Context(), t0().Add(after), nil)
-		if err != nil || got != want {
-			t.Fatalf("pruned %+v instead of %+v, %v", got, want, err)
 		}
 		return got
 	}

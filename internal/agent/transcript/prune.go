@@ -43,15 +43,6 @@ func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
 	return nil
 }
 
-// Prunable says of how many runs Prune would remove how many bytes.
-func (s *Store) Prunable(l Limits, now time.Time, keep func(run.ID) bool) (runs int, bytes int64, err error) {
-	excess, err := s.excess(l, now, keep)
-	for _, k := range excess {
-		bytes += k.size
-	}
-	return len(excess), bytes, err
-}
-
 func (s *Store) excess(l Limits, now time.Time, keep func(run.ID) bool) ([]kept, error) {
 	ids, err := s.Runs()
 	if err != nil {

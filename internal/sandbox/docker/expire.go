@@ -44,8 +44,7 @@ func (s *Sandbox) noteUse(name string, at time.Time) error {
 }
 
 // Expire implements sandbox.Images.
-func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name string) bool,
-	dry bool) (n int, bytes int64, err error) {
+func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name string) bool) (n int, bytes int64, err error) {
 	if s.opts.Installation == "" || s.opts.DataDir == "" {
 		return 0, 0, nil
 	}
@@ -72,7 +71,7 @@ func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name s
 			if keep(name) {
 				continue
 			}
-			went, err := s.expire(ctx, name, before, dry)
+			went, err := s.expire(ctx, name, before)
 			if errs = append(errs, err); went {
 				n++
 				bytes += image.Size
@@ -84,15 +83,15 @@ func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name s
 
 // expire removes an image, unless it was asked for since a time. One that nobody has ever
 // asked for is a person's own, made from one of ours.
-func (s *Sandbox) expire(ctx context.Context, name string, before time.Time, dry bool) (went bool, err error) {
+func (s *Sandbox) expire(ctx context.Context, name string, before time.Time) (went bool, err error) {
 	s.mu.Lock() // nobody asks for it meanwhile
 	defer s.mu.Unlock()
 	info, err := os.Stat(s.useFile(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
-	case err != nil || dry || !info.ModTime().Before(before):
-		return err == nil && info.ModTime().Before(before), err
+	case err != nil || !info.ModTime().Before(before):
+		return false, err
 	}
 	// Without force the engine keeps what a container has.
 	_, err = s.engine.ImageRemove(ctx, name, client.ImageRemoveOptions{PruneChildren: true})

@@ -66,11 +66,10 @@ func TestExpire(t *testing.T) {
 	late := time.Now().Add(time.Hour)
 	for _, tt := range []struct {
 		before time.Time
-		dry    bool
 		want   int
 		left   bool
-	}{{time.Now().Add(-time.Hour), false, 0, true}, {late, true, 1, true}, {late, false, 1, false}, {late, false, 0, false}} {
-		n, bytes, err := box.Expire(ctx, tt.before, keep, tt.dry)
+	}{{time.Now().Add(-time.Hour), 0, true}, {late, 1, false}, {late, 0, false}} {
+		n, bytes, err := box.Expire(ctx, tt.before, keep)
 		if err != nil || n != tt.want || (bytes > 0) != (n > 0) || there(unused) != tt.left {
 			t.Errorf("%+v: %d with %d bytes, %v; it is there: %v", tt, n, bytes, err, there(unused))
 		}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+// ask gives the answer to a GET, under the name of a host where one is named.
+func ask(t *testing.T, url, host string, header map[string]string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	for name, value := range header {
+		req.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// Attack: names that other people choose become labels, of which there is no end.
+func TestMetricsHaveBoundedLabels(t *testing.T) {
+	t.Parallel()
+	const hostile = `evil"} 1`
+	st := newStage(t, setting{script: writesAll})
+	st.config.MetricsListen = "127.0.0.1:0"
+	s := st.serve()
+	issue := st.label(hostile, threeTasks)
+	st.ended(s.store, issue)
+	st.processed(s)
+	s.metrics.handle(run.Event{
+		Kind: run.EventAgentFinished, Repo: hostile, Subject: hostile, Model: hostile, Gate: hostile, TaskID: hostile,
+		Hosts: []run.HostUse{{Host: hostile}}, Usage: run.Usage{CostUSD: 0.25},
+	})
+	_, body := ask(t, "http://"+s.metricsAddr+"/metrics", "", nil)
+	for _, no := range []string{"evil", repoOf, person, "scripted"} {
+		if regexp.MustCompile(`\b` + no + `\b`).MatchString(body) {
+			t.Errorf("%q is in the metrics", no)
+		}
+	}
+	labels := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^ralph_\w+\{([^}]*)\}`).FindAllStringSubmatch(body, -1) {
+		for pair := range strings.SplitSeq(m[1], ",") {
+			name, _, _ := strings.Cut(pair, "=")
+			labels[name] = true
+		}
+	}
+	for name := range labels {
+		if !slices.Contains([]string{"phase", "end", "status", "kind", "le"}, name) {
+			t.Errorf("there is a label %s", name)
+		}
+	}
+	for _, want := range []string{
+		`ralph_runs_ended_total{end="all_tasks_complete"} 1`, "ralph_tasks_done_total 3", `ralph_runs{phase="iterating"} 0`,
+		"ralph_deliveries_waiting 0", "ralph_cost_dollars_total 0.75", `ralph_job_duration_seconds_count{kind="tick"}`,
+		`ralph_webhooks_total{status="202"}`, "ralph_disk_free_bytes", "ralph_places_taken 0", "ralph_runs_in_line 0", "ralph_github_away 0",
+		"ralph_writes_kept 0",
+	} {
+		if !strings.Contains(body, "\n"+want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+}
+
+// Attack: strangers, and pages in a browser on the same machine.
+func TestMetricsAreNotForStrangers(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: writesAll})
+	st.config.MetricsListen = "127.0.0.1:0"
+	s := st.serve()
+	for _, path := range []string{"/metrics", "/runs", "/debug/pprof/"} {
+		if status, _ := ask(t, st.hookURL+path, "", nil); status != http.StatusNotFound {
+			t.Errorf("strangers get %d for %s", status, path)
+		}
+	}
+	metrics := "http://" + s.metricsAddr
+	for name, tt := range map[string]struct {
+		path, host string
+		header     map[string]string
+		want       int
+	}{
+		"Prometheus":          {"/metrics", "", nil, http.StatusOK},
+		"by another name":     {"/metrics", "localhost", nil, http.StatusOK},
+		"profiles":            {"/debug/pprof/", "", nil, http.StatusNotFound},
+		"a name of a page's":  {"/metrics", "evil.example", nil, http.StatusForbidden},
+		"a page":              {"/metrics", "", map[string]string{"Origin": metrics}, http.StatusForbidden},
+		"a page's navigation": {"/metrics", "", map[string]string{"Sec-Fetch-Site": "none"}, http.StatusForbidden},
+	} {
+		if status, body := ask(t, metrics+tt.path, tt.host, tt.header); status != tt.want {
+			t.Errorf("%s: %d %.100s", name, status, body)
+		}
+	}
+}
