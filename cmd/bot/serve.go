@@ -579,7 +579,12 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
 		}
-		a.tidy(ctx)
+		tidy := func() {
+			if err := a.tidy(ctx); err != nil && ctx.Err() == nil {
+				a.log.Warn().Err(err).Msg("removing what is old failed; it is tried again")
+			}
+		}
+		tidy()
 		look()
 		for {
 			if a.onWork != nil {
@@ -589,7 +594,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			case <-tick.C:
 				look()
 			case <-tidying.C:
-				a.tidy(ctx)
+				tidy()
 			case <-ctx.Done():
 				return
 			}
@@ -613,13 +618,10 @@ func (a *app) keepRepeating(ctx context.Context) (end func()) {
 	}
 }
 
-// tidy removes what nobody needs any more.
-func (a *app) tidy(ctx context.Context) {
+// tidy removes what nobody needs any more, and logs what that was.
+func (a *app) tidy(ctx context.Context) error {
 	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
 	removed, cerr := a.reconciler.CollectGarbage(ctx)
-	if err := errors.Join(err, cerr); err != nil && ctx.Err() == nil {
-		a.log.Warn().Err(err).Msg("removing what is old failed; it is tried again")
-	}
 	tell := func(kind string, count, bytes int64) {
 		if count > 0 {
 			a.log.Info().Str("kind", kind).Int64("count", count).Int64("bytes", bytes).Msg("removed what is old")
@@ -631,6 +633,7 @@ func (a *app) tidy(ctx context.Context) {
 	for _, g := range removed {
 		tell(g.Kind, int64(g.Count), g.Bytes)
 	}
+	return errors.Join(err, cerr)
 }
 
 // digestOf is what stays of a run's state when the run is removed.

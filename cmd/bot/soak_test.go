@@ -96,7 +96,7 @@ func TestSoak(t *testing.T) {
 		}
 		st.processed(s)
 		passed.Add(soakDays)
-		if _, err := s.app.collect(t.Context(), false); err != nil {
+		if err := s.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if round == rounds-1 || !until.IsZero() && round%10 == 0 {
