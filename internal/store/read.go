@@ -9,7 +9,8 @@ import (
 )
 
 // OpenToRead opens a database that is there, to read it beside the server that works with it.
-// The tables stay as they are, and whatever would write is an error.
+// The tables stay as they are, and whatever would write is an error; other tables than ours
+// are ErrOtherVersion.
 func OpenToRead(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -23,8 +24,9 @@ func OpenToRead(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store %s: %w", path, err)
 	}
-	if err := pool.PingContext(ctx); err != nil {
+	s := &Store{path: path, file: info, writer: pool, reader: pool, spend: pool}
+	if _, err := s.look(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, trouble(err)), pool.Close())
 	}
-	return &Store{path: path, file: info, writer: pool, reader: pool, spend: pool}, nil
+	return s, nil
 }

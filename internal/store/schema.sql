@@ -224,28 +224,6 @@ CREATE TABLE turns (
     at   INTEGER NOT NULL
 ) STRICT;
 
--- What the operator holds back until they say otherwise.
-CREATE TABLE holds (
-    name  TEXT    NOT NULL PRIMARY KEY,
-    since INTEGER NOT NULL
-) STRICT;
-
--- Who was allowed or refused to do what.
-CREATE TABLE decisions (
-    id           INTEGER PRIMARY KEY,
-    at           INTEGER NOT NULL,
-    repo         TEXT    NOT NULL,
-    issue_number INTEGER NOT NULL,
-    person       TEXT    NOT NULL,
-    action       TEXT    NOT NULL,
-    allowed      INTEGER NOT NULL CHECK (allowed IN (0, 1)),
-    reason       TEXT    NOT NULL,
-    -- The delivery that it was decided on, '' where an operator decided.
-    delivery     TEXT    NOT NULL
-) STRICT;
-
-CREATE INDEX decisions_by_age ON decisions (at);
-
 -- One row, written for no other reason than to see whether it reaches the disk.
 CREATE TABLE probe (
     id    INTEGER PRIMARY KEY CHECK (id = 1),

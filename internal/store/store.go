@@ -123,18 +123,13 @@ func openPool(path string, size int, txlock string, pragmas ...string) (*sql.DB,
 
 // prepare makes the tables in a new file, and looks at the version of any other.
 func (s *Store) prepare(ctx context.Context) error {
-	var version, tables int
-	err := s.reader.QueryRowContext(ctx, `
-		SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version()`).Scan(&version, &tables)
-	switch {
-	case err != nil:
-		return fmt.Errorf("look for the tables: %w", err)
-	case version == schemaVersion:
+	empty, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	if !empty {
 		// A copy of a database is not in WAL mode before the writer has opened it.
 		return s.writer.PingContext(ctx)
-	case version != 0 || tables > 0:
-		return fmt.Errorf("%w: its tables are of version %d, this program has version %d", ErrOtherVersion, version,
-			schemaVersion)
 	}
 	err = inTx(ctx, s.writer, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx, schema); err != nil {
@@ -147,6 +142,21 @@ func (s *Store) prepare(ctx context.Context) error {
 		return fmt.Errorf("make the tables: %w", err)
 	}
 	return nil
+}
+
+// look says whether the file is empty. ErrOtherVersion: its tables are not ours.
+func (s *Store) look(ctx context.Context) (empty bool, err error) {
+	var version, tables int
+	err = s.reader.QueryRowContext(ctx, `
+		SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version()`).Scan(&version, &tables)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look for the tables: %w", err)
+	case version != schemaVersion && (version != 0 || tables > 0):
+		return false, fmt.Errorf("%w: its tables are of version %d, this program has version %d", ErrOtherVersion, version,
+			schemaVersion)
+	}
+	return version == 0, nil
 }
 
 // Close closes the database. Transactions that are open end first.

@@ -163,8 +163,8 @@ func TestOtherVersion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 {
-				st, err := store.Open(t.Context(), path)
+			for _, open := range []func(context.Context, string) (*store.Store, error){store.OpenToRead, store.Open, store.Open} {
+				st, err := open(t.Context(), path)
 				if err == nil {
 					err = st.Close()
 				}
