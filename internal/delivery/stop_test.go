@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/delivery/deliverytest"
-	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -150,6 +150,16 @@ func TestStops(t *testing.T) {
 			t.Errorf("%s: at work %t, stopped since %q, want %q", deed, ok, why, want)
 		}
 	}
+	// Whoever wrote the issue may close it.
+	written, err := st.CreateIssue(ada, repo, mallory, "Say hello", deliverytest.Text)
+	st.Must(err)
+	st.PutLabel(ada, written.Number)
+	st.Work()
+	st.Must(st.CloseIssue(ada, repo, written.Number, mallory))
+	st.Work()
+	if ok, why := live(t, st, written.Number); ok || why != "the issue was closed by mallory" {
+		t.Errorf("closed by its author: at work %t, %q", ok, why)
+	}
 	issue := st.Write("Nothing to stop", deliverytest.Text).Number
 	event := do(st, issue, "close")
 	before := len(st.Calls())
@@ -177,7 +187,7 @@ func TestStopOfAPullRequest(t *testing.T) {
 				issue := st.Write("Say hello", deliverytest.Text).Number
 				st.PutLabel(ada, issue)
 				st.Work()
-				pull := openPull(t, st, issue)
+				pull := st.Pull(issue)
 				events := do(st, pull, tt.deeds[:]...)
 				for _, i := range order {
 					st.Deliver(events[i])
@@ -188,41 +198,98 @@ func TestStopOfAPullRequest(t *testing.T) {
 			}
 		})
 	}
-	t.Run("merged", func(t *testing.T) {
-		t.Parallel()
-		st := deliverytest.New(t, nil)
-		issue := st.Write("Say hello", deliverytest.Text).Number
-		st.PutLabel(ada, issue)
-		st.Work()
-		pull := openPull(t, st, issue)
-		st.Must(st.Merge(ada, repo, pull, ada))
-		before := len(st.Calls())
-		st.Work()
-		if n := len(st.Calls()) - before; n != 1 {
-			t.Errorf("%d calls, want one read", n)
-		}
-		if got, why := live(t, st, issue); got || why != "the pull request was merged by ada" {
-			t.Errorf("at work %t: %s", got, why)
-		}
-	})
 }
 
-// openPull opens the pull request of an issue's run as the App does, and has it worked.
-func openPull(t *testing.T, st *deliverytest.Stage, issue int) (number int) {
-	t.Helper()
-	branch := fmt.Sprintf("ralph/%d", issue)
-	_, err := st.Push(ada, repo, branch, ada, ghsim.PushOptions{Message: "Say hello", Files: map[string]string{
-		fmt.Sprintf("hello-%d.txt", issue): "hello\n"}})
-	st.Must(err)
-	pr, err := st.GitHub.Repo(st.Installation, ada, repo).CreatePR(t.Context(),
-		ghapp.PRInput{Title: "Say hello", Head: branch, Base: "main"})
-	st.Must(err)
-	_, last := st.Runs(issue)
-	st.Must(st.Store.InTx(t.Context(), func(tx *store.Tx) error {
-		return st.Store.NotePull(t.Context(), tx, last.ID, pr.Number)
-	}))
-	st.Work()
-	return pr.Number
+// TestI7PullRequestClosed stops the run with one read, and so does one that is merged. Only what was
+// merged into the default branch is told to later agents.
+func TestI7PullRequestClosed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		how, why string
+		set      map[string]any
+		told     bool
+	}{
+		{"closed", "the pull request was closed by ada", nil, false},
+		{"merged", "the pull request was merged by ada", nil, true},
+		{"merged", "the pull request was merged by ada", map[string]any{"pull_request.base.ref": "release"}, false},
+	} {
+		st := deliverytest.New(t, nil)
+		issue := st.Begin()
+		pull := st.Pull(issue)
+		_, last := st.Runs(issue)
+		memory := st.Store.Lessons(st.Repo.NodeID)
+		st.Must(memory.Remember(t.Context(), history.Lesson{Key: string(last.ID) + "/T1", Title: "Write the hello page", Run: last.ID}))
+		if tt.how == "merged" {
+			st.Must(st.Merge(ada, repo, pull, ada))
+		} else {
+			st.Must(st.CloseIssue(ada, repo, pull, ada))
+		}
+		before := len(st.Calls())
+		for _, d := range st.Events() {
+			st.Deliver(st.Forge(d, d.GUID, tt.set))
+		}
+		if n := len(st.Calls()) - before; n != 1 {
+			t.Errorf("%s: %d calls, want one read", tt.how, n)
+		}
+		if runs, why := live(t, st, issue); runs || why != tt.why {
+			t.Errorf("%s: at work %t: %s", tt.how, runs, why)
+		}
+		told, err := memory.Similar(t.Context(), history.Query{Title: "Write the hello page"}, 5)
+		if err != nil || (len(told) == 1) != tt.told {
+			t.Errorf("%s, %v: told %v, %v", tt.how, tt.set, told, err)
+		}
+	}
+}
+
+// TestA7RepositoriesThatMove: a run goes with its repository, and ends where the App loses it.
+func TestA7RepositoriesThatMove(t *testing.T) {
+	t.Parallel()
+	st := deliverytest.New(t, nil)
+	removed := func(node string) map[string]any {
+		return map[string]any{"action": "removed", "repositories_removed": []any{map[string]any{"node_id": node}}}
+	}
+	for _, tt := range []struct {
+		name, event string
+		set         map[string]any
+		runs        bool
+		why         string
+	}{
+		{"renamed", "repository", map[string]any{"action": "renamed", "repository.name": "gadgets"}, true, ""},
+		{"transferred", "repository", map[string]any{"action": "transferred", "repository.owner.login": "acme", "installation.id": 7}, true, ""},
+		{"archived", "repository", map[string]any{"action": "archived"}, false, "the repository was archived by ada"},
+		{"deleted", "repository", map[string]any{"action": "deleted"}, false, "the repository was deleted by ada"},
+		{"another deleted", "repository", map[string]any{"action": "deleted", "repository.node_id": "R_other"}, true, ""},
+		{"suspended", "installation", map[string]any{"action": "suspend"}, false, "the App was suspended by ada"},
+		{"uninstalled", "installation", map[string]any{"action": "deleted"}, false, "the App was uninstalled by ada"},
+		{"another installation", "installation", map[string]any{"action": "deleted", "installation.id": 7}, true, ""},
+		{"taken off", "installation_repositories", removed(st.Repo.NodeID), false, "the App was taken off the repository by ada"},
+		{"taken off another", "installation_repositories", removed("R_other"), true, ""},
+		{"taken off none", "installation_repositories", map[string]any{"action": "removed", "repositories_removed": nil}, true, ""},
+	} {
+		issue := st.Begin()
+		st.Say(ada, issue, "A word.")
+		event := st.Forge(st.Last(), tt.name, tt.set)
+		event.Event = tt.event
+		st.Deliver(event)
+		runs, why := live(t, st, issue)
+		if runs != tt.runs || why != tt.why {
+			t.Errorf("%s: at work %t: %s", tt.name, runs, why)
+		}
+		_, last := st.Runs(issue)
+		name, owner, installation := repo, ada, st.Installation
+		switch tt.name {
+		case "renamed":
+			name = "gadgets"
+		case "transferred":
+			owner, installation = "acme", 7
+		}
+		if last.RepoName != name || last.RepoOwner != owner || last.Installation != installation {
+			t.Errorf("%s: the run is of %s/%s", tt.name, last.RepoOwner, last.RepoName)
+		}
+		if runs {
+			st.Save(issue, cancelled)
+		}
+	}
 }
 
 // TestAStopThatCannotBeReadIsRepeated: what GitHub does not say is no stop, and the stop is not lost.
@@ -258,14 +325,8 @@ func TestAnAnswerFromBeforeTheStop(t *testing.T) {
 	st.PutLabel(ada, issue)
 	events := st.Events()
 	st.Deliver(events[len(events)-1])
-	stop := st.Forge(events[len(events)-1], "stop", func(p map[string]any) {
-		p["action"] = "unlabeled"
-		of, ok := p["issue"].(map[string]any)
-		if !ok {
-			t.Fatalf("issue is %T", p["issue"])
-		}
-		of["updated_at"] = st.Now().Add(time.Minute)
-	})
+	stop := st.Forge(events[len(events)-1], "stop",
+		map[string]any{"action": "unlabeled", "issue.updated_at": st.Now().Add(time.Minute)})
 	st.Deliver(stop)
 	if ok, _ := live(t, st, issue); ok {
 		t.Error("GitHub's older answer counted against the stop")

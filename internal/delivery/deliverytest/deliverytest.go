@@ -8,10 +8,12 @@ package deliverytest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -47,6 +50,8 @@ type Stage struct {
 	App    ghsim.App
 	GitHub *ghapp.App
 	Repo   ghsim.Repo
+	// Users are the people there are, by login.
+	Users map[string]ghsim.User
 	// Installation is the App's on the repository.
 	Installation int64
 	Store        *store.Store
@@ -83,13 +88,14 @@ func (queue) Wake(context.Context, *store.Tx, run.ID) error           { return n
 func New(t testing.TB, change func(*delivery.Config)) *Stage {
 	t.Helper()
 	// Tokens are made by the real clock, from which GitHub's must not be far.
-	s := &Stage{t: t, began: time.Now().Truncate(time.Second)}
+	s := &Stage{t: t, began: time.Now().Truncate(time.Second), Users: map[string]ghsim.User{}}
 	s.Sim, _ = ghsimtest.Start(t, ghsim.Options{
 		Clock: func() time.Time { return s.began.Add(time.Duration(s.ticked.Load())) },
 	})
 	for _, login := range []string{Ada, Eve, Mallory} {
-		_, err := s.CreateUser(login)
+		u, err := s.CreateUser(login)
 		s.Must(err)
+		s.Users[login] = u
 	}
 	var err error
 	s.Repo, err = s.CreateRepo(Ada, Name, ghsim.RepoOptions{Files: map[string]string{"README.md": "# Widgets\n"}})
@@ -197,16 +203,37 @@ func (s *Stage) Deliver(d store.Delivery) (outcome string) {
 	return outcome
 }
 
-// Forge is a webhook like the last of an event, with its payload changed.
-func (s *Stage) Forge(like store.Delivery, guid string, change func(payload map[string]any)) store.Delivery {
+// Forge is a webhook like another, with parts of its payload, named by their paths, set to something else.
+func (s *Stage) Forge(like store.Delivery, guid string, set map[string]any) store.Delivery {
 	s.t.Helper()
 	var payload map[string]any
 	s.Must(json.Unmarshal(like.Body, &payload))
-	change(payload)
+	for path, value := range set {
+		at, keys := payload, strings.Split(path, ".")
+		for _, key := range keys[:len(keys)-1] {
+			below, ok := at[key].(map[string]any)
+			if !ok {
+				below = map[string]any{}
+				at[key] = below
+			}
+			at = below
+		}
+		at[keys[len(keys)-1]] = value
+	}
 	body, err := json.Marshal(payload)
 	s.Must(err)
 	like.GUID, like.Body = guid, body
 	return like
+}
+
+// Last is the newest webhook that arrived, and that nobody has asked for before.
+func (s *Stage) Last() store.Delivery {
+	s.t.Helper()
+	events := s.Events()
+	if len(events) == 0 {
+		s.t.Fatal("no webhook arrived")
+	}
+	return events[len(events)-1]
 }
 
 // Said are the App's comments on an issue.
@@ -233,4 +260,112 @@ func (s *Stage) Runs(issue int) (n int, last store.Run) {
 		s.Must(err)
 	}
 	return n, last
+}
+
+// Let changes who may use the App, and how often.
+func (s *Stage) Let(change func(*config.People)) {
+	change(&s.Receiver.People)
+	s.Receiver.Authorizer.People = s.Receiver.People
+}
+
+// User makes somebody with a role in the repository.
+func (s *Stage) User(login string, role ghsim.Role, custom ...string) {
+	s.t.Helper()
+	var err error
+	s.Users[login], err = s.CreateUser(login)
+	s.Must(err)
+	s.Must(s.SetPermission(Ada, Name, login, role, custom...))
+}
+
+// Bot makes the bot of another App, which may act in the repository.
+func (s *Stage) Bot(slug string) ghsim.App {
+	s.t.Helper()
+	app, err := s.CreateApp(ghsim.AppOptions{Slug: slug, PrivateKeyPEM: ghsimtest.Key(), Permissions: map[string]string{"issues": "write", "checks": "write"}})
+	s.Must(err)
+	_, err = s.Install(app.ID, Ada+"/"+Name)
+	s.Must(err)
+	return app
+}
+
+// Say has somebody comment on an issue or pull request.
+func (s *Stage) Say(login string, number int, body string) ghsim.Comment {
+	s.t.Helper()
+	c, err := s.Comment(Ada, Name, number, login, body)
+	s.Must(err)
+	return c
+}
+
+// Reactions are the App's to a comment.
+func (s *Stage) Reactions(number int, comment int64) []string {
+	s.t.Helper()
+	i, err := s.Issue(Ada, Name, number)
+	s.Must(err)
+	var out []string
+	for _, c := range i.Comments {
+		for _, r := range c.Reactions {
+			if c.ID == comment && r.User == s.App.BotLogin {
+				out = append(out, r.Content)
+			}
+		}
+	}
+	return out
+}
+
+// Begin has a new issue be worked by a run that has done nothing yet.
+func (s *Stage) Begin() (issue int) {
+	s.t.Helper()
+	issue = s.Write("Say hello", Text).Number
+	s.PutLabel(Ada, issue)
+	s.Work()
+	return issue
+}
+
+// State is that of the newest run of an issue.
+func (s *Stage) State(issue int) loop.State {
+	s.t.Helper()
+	_, last := s.Runs(issue)
+	state, err := loop.Decode(last.State)
+	s.Must(err)
+	return state
+}
+
+// Save changes the state of the newest run of an issue, as whoever drives it does.
+func (s *Stage) Save(issue int, change func(*loop.State)) {
+	s.t.Helper()
+	_, last := s.Runs(issue)
+	state := s.State(issue)
+	change(&state)
+	b, err := loop.Encode(state)
+	s.Must(err)
+	lease, err := s.Store.ClaimRun(s.t.Context(), last.ID, "test", time.Minute, s.Now())
+	s.Must(err)
+	s.Must(s.Store.SaveState(s.t.Context(), last.ID, lease, state.Phase, state.End, b, s.Now()))
+	s.Must(s.Store.ReleaseRun(s.t.Context(), last.ID, lease))
+}
+
+// Pull opens the pull request of the newest run of an issue as the App does, and has that worked.
+func (s *Stage) Pull(issue int) (number int) {
+	s.t.Helper()
+	branch := fmt.Sprintf("ralph/%d", issue)
+	_, err := s.Push(Ada, Name, branch, Ada, ghsim.PushOptions{Message: "Say hello", Files: map[string]string{
+		fmt.Sprintf("hello-%d.txt", issue): "one\ntwo\nthree\n",
+	}})
+	s.Must(err)
+	pr, err := s.GitHub.Repo(s.Installation, Ada, Name).CreatePR(s.t.Context(),
+		ghapp.PRInput{Title: "Say hello", Head: branch, Base: "main"})
+	s.Must(err)
+	_, last := s.Runs(issue)
+	s.Must(s.Store.InTx(s.t.Context(), func(tx *store.Tx) error {
+		return s.Store.NotePull(s.t.Context(), tx, last.ID, pr.Number)
+	}))
+	s.Work()
+	return pr.Number
+}
+
+// Inputs are what was said of an issue and waits for a run.
+func (s *Stage) Inputs(issue int, kinds ...store.InputKind) []store.Input {
+	s.t.Helper()
+	in, err := s.Store.PendingInputs(s.t.Context(), s.Repo.NodeID, issue, kinds...)
+	s.Must(err)
+	return in
 }
