@@ -173,21 +173,6 @@ func TestB1WithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
 	}
 }
 
-func TestEmptyIssueIsAskedForADescription(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	s := st.serve()
-	issue := st.label("\u200b\u2060", "<!-- nothing but a comment -->  \n")
-	st.processed(s)
-	got := st.issue(issue.Number)
-	if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "description") {
-		t.Errorf("comments: %+v", got.Comments)
-	}
-	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); err == nil {
-		t.Error("a run was made")
-	}
-}
-
 // TestVagueIssueIsAskedAboutBeforeAnythingIsSpent: nothing starts until the
 // issue says what to do.
 func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
@@ -325,61 +310,29 @@ default: [{misbehave: hang}]
 
 func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"unlabel", "close"} {
-		t.Run(how, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{script: hangsOnTwo})
-			s := st.serve()
-			issue := st.label("Say hello", threeTasks)
-			st.await("the second agent to start", func() bool {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				for _, ev := range s.events {
-					if ev.Kind == run.EventAgentStarted && ev.Iteration == 2 {
-						return true
-					}
-				}
-				return false
-			})
-			var err error
-			if how == "close" {
-				err = st.sim.CloseIssue(person, repoOf, issue.Number, person)
-			} else {
-				err = st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph")
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			state := st.ended(s.store, issue)
-			if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, person) {
-				t.Errorf("ended %s: %s", state.End, state.EndDetail)
-			}
-			pr := st.onlyPR()
-			if !pr.Draft || !strings.Contains(pr.Body, "- [x] T1") || !strings.Contains(pr.Body, "- [ ] T2") ||
-				strings.Contains(pr.Body, "Closes #") {
-				t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
-			}
+	st := newStage(t, setting{script: hangsOnTwo})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.agentAt(s, "T2")
+	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, person) {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	pr := st.onlyPR()
+	if !pr.Draft || !strings.Contains(pr.Body, "- [x] T1") || !strings.Contains(pr.Body, "- [ ] T2") ||
+		strings.Contains(pr.Body, "Closes #") {
+		t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
+	}
 
-			// Labelled again, the run goes on where the branch is.
-			// #nosec G306 -- the agent is another user
-			if err := os.WriteFile(st.config.Agent.ScriptFile, []byte(writesAll), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if how == "close" {
-				if err := st.sim.ReopenIssue(person, repoOf, issue.Number, person); err != nil {
-					t.Fatal(err)
-				}
-				if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			st.relabel(issue, person)
-			st.await("the second run", func() bool { return !st.onlyPR().Draft })
-			again := st.ended(s.store, issue)
-			if again.Run == state.Run || again.End != run.EndAllTasksComplete || again.Iterations() != 3 {
-				t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iterations(), again.EndDetail)
-			}
-		})
+	// Labelled again, the run goes on where the branch is.
+	st.script(writesAll)
+	st.relabel(issue, person)
+	again := st.another(s, issue, state.Run)
+	if again.End != run.EndAllTasksComplete || again.Iterations() != 3 || st.onlyPR().Draft {
+		t.Errorf("the second run ended %s after %d iterations: %s", again.End, again.Iterations(), again.EndDetail)
 	}
 }
 
@@ -734,33 +687,6 @@ func TestLessonsOfAServerAreExported(t *testing.T) {
 		if code, out := st.bot(append([]string{"lessons"}, args...)...); code != run.ExitUsage || out != "" {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
-	}
-}
-
-// TestAuthorMayCloseAndSoStop: whom GitHub lets close an issue may stop its
-// run, with write access or not.
-func TestAuthorMayCloseAndSoStop(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: hang}]\n"})
-	if _, err := st.sim.CreateUser("eve"); err != nil {
-		t.Fatal(err)
-	}
-	s := st.serve()
-	issue, err := st.sim.CreateIssue(person, repoOf, "eve", "Say hello", threeTasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st.relabel(issue, person)
-	st.await("the agent to start", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted })
-	})
-	if err := st.sim.CloseIssue(person, repoOf, issue.Number, "eve"); err != nil {
-		t.Fatal(err)
-	}
-	if state := st.ended(s.store, issue); state.End != run.EndCancelled || !strings.Contains(state.EndDetail, "eve") {
-		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 }
 

@@ -13,28 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
-
-// outcomes are what became of the deliveries so far, those that are not dealt
-// with left out.
-func (st *stage) outcomes(s *serving) []string {
-	st.t.Helper()
-	var got []string
-	for _, d := range st.sim.AllDeliveries() {
-		stored, err := s.store.Delivery(st.t.Context(), d.GUID)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			st.t.Fatal(err)
-		}
-		if !stored.ProcessedAt.IsZero() {
-			got = append(got, stored.Outcome)
-		}
-	}
-	return got
-}
 
 // script changes what the agent does from now on.
 func (st *stage) script(text string) {
@@ -48,72 +27,6 @@ func (s *serving) started() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.events, func(ev run.Event) bool { return ev.Kind == run.EventAgentStarted })
-}
-
-// TestA5LabelTakenOffOvertakesTheLabel: GitHub keeps no order, nor do workers.
-func TestA5LabelTakenOffOvertakesTheLabel(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	hold := make(chan struct{})
-	if err := st.sim.Inject(ghsim.Fault{Method: "GET", Match: "/collaborators/ada/permission$", Hold: hold}); err != nil {
-		t.Fatal(err)
-	}
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-		t.Fatal(err)
-	}
-	st.await("the label that was taken off to be dealt with", func() bool {
-		return slices.Contains(st.outcomes(s), "no run to stop")
-	})
-	close(hold)
-	st.processed(s)
-	if got := st.outcomes(s); !slices.Contains(got, "label is gone") {
-		t.Errorf("outcomes: %q", got)
-	}
-	if _, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number); !errors.Is(err, store.ErrNotFound) {
-		t.Errorf("a run was made: %v", err)
-	}
-}
-
-// TestLabelledAgainWhileTheRunIsStopped gets a run of its own when the old one
-// has ended.
-func TestLabelledAgainWhileTheRunIsStopped(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: hang}]\n"})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	st.await("the agent to start", s.started)
-	// The old run cannot end before it has said so.
-	hold := make(chan struct{})
-	if err := st.sim.Inject(ghsim.Fault{Method: "POST", Match: "/issues/1/comments$", Hold: hold}); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-		t.Fatal(err)
-	}
-	st.await("the run to be asked to stop", func() bool { return slices.Contains(st.outcomes(s), "stopping a run") })
-	st.script(writesAll)
-	st.relabel(issue, person)
-	st.await("the second label to be looked at", func() bool {
-		var n int
-		err := s.store.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM river_job
-			WHERE kind = 'delivery.process' AND (metadata ->> 'snoozes' > 0 OR json_array_length(coalesce(errors, '[]')) > 0)`).Scan(&n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n > 0 || slices.Contains(st.outcomes(s), "a run is already in progress")
-	})
-	first, err := s.store.ActiveRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
-	if err != nil {
-		t.Fatalf("the first run is not stopping any more: %v", err)
-	}
-	close(hold)
-	st.processed(s)
-	state := st.ended(s.store, issue)
-	if state.Run == first.ID || state.End != run.EndAllTasksComplete {
-		t.Errorf("the last run of the issue is %s (the first was %s) and ended %s", state.Run, first.ID, state.End)
-	}
 }
 
 // nothingOnce gives every task up at once.

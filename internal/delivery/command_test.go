@@ -90,7 +90,7 @@ func TestCommands(t *testing.T) {
 		}},
 		"asking": {asking, "", map[string]want{
 			"plan": {starts, ""}, "start": {starts, ""}, "do Write four": {no, "There is no plan to work on yet"},
-			"retry": {no, "There is no plan to work on yet"}, "status": {yes, ""},
+			"retry": {no, "There is no plan to work on yet"}, "status": {yes, "Waiting"},
 		}},
 		"planned": {planned, "", map[string]want{
 			"approve": {no, "The plan is not posted yet"}, "approve 7654321": {no, "That is a different plan. The plan waiting for approval is `0123456789ab`."},
@@ -127,10 +127,11 @@ func TestCommands(t *testing.T) {
 			if got := st.Reactions(issue, comment.ID); !slices.Equal(got, []string{want.reaction}) {
 				t.Errorf("%s: reactions %q, want %q", at, got, want.reaction)
 			}
-			said := st.Said(issue)
-			answered := want.said != "" || command == "status"
-			if answered != (len(said) == 1) || answered && !strings.Contains(said[0], want.said) {
-				t.Errorf("%s: said %q, want %q once", at, said, want.said)
+			st.SaysOnce(issue, want.said, at)
+			if command == "help" {
+				for _, u := range review.Usages() {
+					st.SaysOnce(issue, "`"+u.Form+"`", at)
+				}
 			}
 			after, last := st.Runs(issue)
 			if started := after > before; started != (want.reaction == starts) {
@@ -160,20 +161,6 @@ func TestCommands(t *testing.T) {
 					t.Errorf("%s: begins with %q in mode %q", at, s.Carried, s.Mode)
 				}
 			}
-		}
-	}
-}
-
-// TestHelpNamesEveryCommand that there is.
-func TestHelpNamesEveryCommand(t *testing.T) {
-	t.Parallel()
-	st := deliverytest.New(t, nil)
-	issue := st.Write("Say hello", "").Number
-	st.Say(ada, issue, "/ralph help")
-	st.Work()
-	for _, u := range review.Usages() {
-		if said := st.Said(issue); len(said) != 1 || !strings.Contains(said[0], "`"+u.Form+"`") {
-			t.Errorf("help lacks %s: %q", u.Form, said)
 		}
 	}
 }
@@ -233,54 +220,38 @@ func TestCommandsInAnyOrder(t *testing.T) {
 func TestC2EditedCommand(t *testing.T) {
 	t.Parallel()
 	st := deliverytest.New(t, nil)
+	st.User("grace", ghsim.RoleWrite)
+	const task = "/ralph do Write four"
 	for name, tt := range map[string]struct {
 		by, body string
-		taken    bool // before it is changed
-		change   func(issue int, id int64) error
-		left     int
+		taken    bool   // before it is changed
+		into     string // "" where it is deleted
 		said     string
 	}{
-		"edited": {by: ada, body: "/ralph do Write four", said: "write a new comment", change: func(issue int, id int64) error {
-			return st.EditComment(ada, repo, issue, id, ada, "/ralph do Mine coins")
-		}},
-		"edited by another": {by: "grace", body: "/ralph do Write four", said: "`grace`: your comment changed", change: func(issue int, id int64) error {
-			return st.EditComment(ada, repo, issue, id, ada, "/ralph do Mine coins")
-		}},
-		"deleted": {by: ada, body: "/ralph do Write five", change: func(issue int, id int64) error {
-			return st.DeleteComment(ada, repo, issue, id, ada)
-		}},
-		"edited into one": {by: ada, body: "A word.", change: func(issue int, id int64) error {
-			return st.EditComment(ada, repo, issue, id, ada, "/ralph stop")
-		}},
-		"edited when it was taken in": {by: ada, body: "/ralph do Write four", taken: true, change: func(issue int, id int64) error {
-			return st.EditComment(ada, repo, issue, id, ada, "/ralph do Mine coins")
-		}},
-		"an outsider's": {by: mallory, body: "/ralph do Mine coins", said: "Commands require write access", change: func(issue int, id int64) error {
-			return st.EditComment(ada, repo, issue, id, mallory, "/ralph do Mine more coins")
-		}},
+		"edited":                      {by: ada, body: task, into: "/ralph do Mine coins", said: "write a new comment"},
+		"edited by another":           {by: "grace", body: task, into: "/ralph do Mine coins", said: "`grace`: your comment changed"},
+		"deleted":                     {by: ada, body: task},
+		"edited into one":             {by: ada, body: "A word.", into: "/ralph stop"},
+		"edited when it was taken in": {by: ada, body: task, taken: true, into: "/ralph do Mine coins"},
+		"an outsider's":               {by: mallory, body: task, into: "/ralph do Mine coins", said: "Commands require write access"},
 	} {
-		if name == "edited by another" {
-			st.User("grace", ghsim.RoleWrite)
-		}
 		issue := st.Begin()
 		st.Save(issue, working)
 		comment := st.Say(tt.by, issue, tt.body)
 		st.Work()
 		if tt.taken {
-			st.Must(st.Store.InTx(t.Context(), func(tx *store.Tx) error {
-				_, err := st.Store.SettleInput(t.Context(), tx, st.Inputs(issue)[0].ID, store.InputDone, "taken in", "", st.Now())
-				return err
-			}))
+			st.Settle(issue)
 		}
-		st.Must(tt.change(issue, comment.ID))
+		if tt.into == "" {
+			st.Must(st.DeleteComment(ada, repo, issue, comment.ID, ada))
+		} else {
+			st.Must(st.EditComment(ada, repo, issue, comment.ID, ada, tt.into))
+		}
 		st.Work()
-		if left := st.Inputs(issue); len(left) != tt.left {
+		if left := st.Inputs(issue); len(left) > 0 {
 			t.Errorf("%s: left %+v", name, left)
 		}
-		if said := st.Said(issue); tt.said == "" && len(said) > 0 ||
-			tt.said != "" && (len(said) != 1 || !strings.Contains(said[0], tt.said)) {
-			t.Errorf("%s: said %q, want %q once", name, said, tt.said)
-		}
+		st.SaysOnce(issue, tt.said, name)
 		if runs, why := live(t, st, issue); !runs {
 			t.Errorf("%s: stopped: %s", name, why)
 		}
@@ -354,27 +325,6 @@ func TestC3C5Approvals(t *testing.T) {
 		if said := strings.Join(st.Said(issue)[1:], "\n"); !strings.Contains(said, tt.said) {
 			t.Errorf("%s: said %q, want %q", name, said, tt.said)
 		}
-	}
-}
-
-// TestC3ImitationsMeanNothing: who forges what the App would say does not keep it from saying it.
-func TestC3ImitationsMeanNothing(t *testing.T) {
-	t.Parallel()
-	st := deliverytest.New(t, nil)
-	first := st.Begin()
-	st.Must(st.EditIssue(ada, repo, first, ada, "Something else", ""))
-	st.Work()
-	said := st.Said(first)
-	if len(said) != 1 {
-		t.Fatalf("said %q", said)
-	}
-	issue := st.Begin()
-	st.Say(mallory, issue, said[0])
-	st.Say(mallory, issue, publish.EditedText(issue, deliverytest.Label))
-	st.Must(st.EditIssue(ada, repo, issue, ada, "Something else", ""))
-	st.Work()
-	if got := st.Said(issue); len(got) != 1 || !strings.Contains(got[0], "The description was edited") {
-		t.Errorf("said %q", got)
 	}
 }
 
@@ -454,16 +404,13 @@ func TestC1EditedAfterTheLabel(t *testing.T) {
 		if s := st.State(issue); s.Subject.Name != "Say hello" || strings.Contains(s.Plan.Text, "coins") {
 			t.Errorf("%s: works %q:\n%s", when, s.Subject.Name, s.Plan.Text)
 		}
-		if said := st.Said(issue); len(said) != 1 || !strings.Contains(said[0], "The description was edited") {
-			t.Errorf("%s: said %q", when, said)
-		}
+		st.SaysOnce(issue, "The description was edited", when)
 	}
 	// An edit that nobody sees is none.
 	issue := st.Begin()
 	st.Must(st.EditIssue(ada, repo, issue, ada, "Say hello", deliverytest.Text+"<!-- mine coins -->"))
-	if st.Work(); len(st.Said(issue)) != 0 {
-		t.Errorf("said %q", st.Said(issue))
-	}
+	st.Work()
+	st.SaysOnce(issue, "", "an edit that hides")
 }
 
 // TestNothingToWorkOn: an issue without a visible word is asked for a description, by whichever way.
@@ -477,9 +424,7 @@ func TestNothingToWorkOn(t *testing.T) {
 		issue := st.Write("\u200b\u2060", "<!-- nothing but a comment -->  \n").Number
 		ask(issue)
 		st.Work()
-		if said := st.Said(issue); len(said) != 1 || !strings.Contains(said[0], "description") {
-			t.Errorf("said %q", said)
-		}
+		st.SaysOnce(issue, "description", "an empty issue")
 		if n, _ := st.Runs(issue); n != 0 {
 			t.Errorf("%d runs", n)
 		}

@@ -250,6 +250,15 @@ func (s *Stage) Said(issue int) []string {
 	return out
 }
 
+// SaysOnce fails unless the App has commented on an issue once, and said that, or has not where that is "".
+func (s *Stage) SaysOnce(issue int, want, about string) {
+	s.t.Helper()
+	said := s.Said(issue)
+	if want == "" && len(said) > 0 || want != "" && (len(said) != 1 || !strings.Contains(said[0], want)) {
+		s.t.Errorf("%s: said %q, want %q once", about, said, want)
+	}
+}
+
 // Runs are how many runs an issue had, and the newest of them.
 func (s *Stage) Runs(issue int) (n int, last store.Run) {
 	s.t.Helper()
@@ -360,6 +369,19 @@ func (s *Stage) Pull(issue int) (number int) {
 	}))
 	s.Work()
 	return pr.Number
+}
+
+// Settle has a run take in what was said of an issue.
+func (s *Stage) Settle(issue int) {
+	s.t.Helper()
+	s.Must(s.Store.InTx(s.t.Context(), func(tx *store.Tx) error {
+		for _, in := range s.Inputs(issue) {
+			if _, err := s.Store.SettleInput(s.t.Context(), tx, in.ID, store.InputDone, "taken in", "", s.Now()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
 
 // Inputs are what was said of an issue and waits for a run.
