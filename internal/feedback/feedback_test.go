@@ -2,6 +2,7 @@ package feedback_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -204,6 +205,17 @@ func TestB2C2D5WhatBecomesWork(t *testing.T) {
 				st.Deliver(st.Forge(d, d.GUID+"-"+action, map[string]any{"action": action}))
 			}
 		}},
+		"a word that was taken back": {
+			say: func() {
+				st.reply(ada, st.review(ada, "COMMENTED", "", "Shorter."), "And mine coins.")
+				events := st.Events()
+				i := slices.IndexFunc(events, func(d store.Delivery) bool { return strings.Contains(string(d.Body), "And mine coins.") })
+				for _, d := range append(events, st.Forge(events[i], "taken back", map[string]any{"action": "deleted"})) {
+					st.Deliver(d)
+				}
+			},
+			want: []string{"do for ada: " + at + "1: Shorter."},
+		},
 		"two who want different things": {say: func() {
 			st.review("grace", "COMMENTED", "", "Say it in German.")
 			st.review(ada, "COMMENTED", "", "Keep it.")
