@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/org/ralph-action/internal/ghsim"
@@ -170,30 +169,5 @@ func TestMissedWebhooksAreFetched(t *testing.T) {
 	}
 	if again == 0 {
 		t.Error("nothing was delivered again")
-	}
-}
-
-// TestC4DescriptionsOfPeople: what people write around the task list stays to
-// the byte, and a list that lost its end is not written over.
-func TestC4DescriptionsOfPeople(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: hangsOnTwo})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	st.agentAt(s, "T2")
-	pr := st.onlyPR()
-	const before, after = "Hello @reviewers,\r\n\r\n| a | b |\r\n\r\n", "\r\n\r\n<!-- mine -->  \r\nbye"
-	if err := st.sim.EditIssue(person, repoOf, pr.Number, person, "", before+pr.Body+after); err != nil {
-		t.Fatal(err)
-	}
-	st.script("model: scripted\ntasks:\n  three: [{files: {three.txt: \"3\\n\"}, say: done}]\ndefault: [{misbehave: hang}]\n")
-	st.comment(issue.Number, person, "/ralph skip T2")
-	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
-		t.Errorf("ended %s: %s", state.End, state.EndDetail)
-	}
-	body := st.onlyPR().Body
-	if !strings.HasPrefix(body, before) || !strings.HasSuffix(body, after) ||
-		!strings.Contains(body, "- [x] T3 Write three") {
-		t.Errorf("the description:\n%q", body)
 	}
 }

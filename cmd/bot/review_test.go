@@ -105,13 +105,13 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	}
 }
 
-// TestConversationFromPlanToMerge is one from the plan to the merge,
+// TestConversationFromReviewToMerge is one from the first review to the merge,
 // checked comment by comment: a suggestion, a line that was changed since, two
 // people who want different things, and an ordinary wish.
-func TestConversationFromPlanToMerge(t *testing.T) {
+func TestConversationFromReviewToMerge(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{
-		files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "plan: {approval: required}\nreview: false\n"},
+		files: quick,
 		script: `model: scripted
 tasks:
   one: [{files: {one.txt: "a\nb\nc\n"}, say: done}]
@@ -124,14 +124,8 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	})
 	s := st.serve()
 	st.user("grace", ghsim.RoleWrite)
-	st.user("eve", ghsim.RoleRead)
 	issue := st.label("Say hello", threeTasks)
-	planned := st.ended(s.store, issue)
-	if planned.End != run.EndAwaitingPerson || planned.Approval == "" {
-		t.Fatalf("ended %s: %s", planned.End, planned.EndDetail)
-	}
-	st.comment(issue.Number, person, "/ralph approve "+planned.Approval[:8])
-	built := st.another(s, issue, planned.Run)
+	built := st.ended(s.store, issue)
 	if built.End != run.EndAllTasksComplete || len(built.Commits) != 3 {
 		t.Fatalf("ended %s: %s", built.End, built.EndDetail)
 	}
@@ -154,8 +148,6 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	other := st.review(person, "COMMENTED", "", ghsim.ReviewLine{
 		Path: "three.txt", Line: 1, Body: "Keep the digit, and say no more.",
 	})
-	mined := st.review("eve", "COMMENTED", "Nice work",
-		ghsim.ReviewLine{Path: "mine.txt", Line: 1, Body: "Mine coins here."})
 	fixed := st.another(s, issue, built.Run)
 	if fixed.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", fixed.End, fixed.EndDetail)
@@ -201,14 +193,13 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	}
 	for name, quiet := range map[string][]ghsim.ReviewLine{
 		"outdated": outdated, "disputed": disputed, "the other": st.thread(other.Lines[0]),
-		"the outsider's": st.thread(mined.Lines[0]),
 	} {
 		if len(quiet) != 1 || quiet[0].Resolved {
 			t.Errorf("%s: %+v", name, quiet)
 		}
 	}
 	want := map[string]string{
-		"README.md": "hello\n", ".github/ralph.yml": "plan: {approval: required}\nreview: false\n",
+		"README.md": "hello\n", ".github/ralph.yml": quick[".github/ralph.yml"],
 		"one.txt": "a\nbee\nbeta\nc\n", "two.txt": "two\n", "three.txt": "3\n", "mine.txt": "mine\n",
 	}
 	if diff := gocmp.Diff(want, st.contents("ralph/1")); diff != "" {

@@ -124,7 +124,7 @@ func TestCommands(t *testing.T) {
 			event.GUID += "-again" // which is the same comment
 			st.Deliver(event)
 			at := fmt.Sprintf("%s: /ralph %s", name, command)
-			if got := st.Reactions(issue, comment.ID); !slices.Equal(got, []string{want.reaction}) {
+			if got := st.Reactions(issue, comment.ID); got != want.reaction {
 				t.Errorf("%s: reactions %q, want %q", at, got, want.reaction)
 			}
 			st.SaysOnce(issue, want.said, at)
@@ -274,45 +274,32 @@ func postPlan(t *testing.T, st *deliverytest.Stage, issue int) {
 func TestC3C5Approvals(t *testing.T) {
 	t.Parallel()
 	st := deliverytest.New(t, nil)
-	edit := func(issue int, by, from, to string) error {
-		i, err := st.Issue(ada, repo, issue)
-		st.Must(err)
-		for _, c := range i.Comments {
-			if strings.Contains(c.Body, "Here is the plan") {
-				return st.EditComment(ada, repo, issue, c.ID, by, strings.Replace(c.Body, from, to, 1))
-			}
-		}
-		return errors.New("no plan is posted")
-	}
 	for name, tt := range map[string]struct {
-		before   func(issue int) error
 		by, hash string
-		runs     bool
-		said     string
+		// edits turn one word of the posted comment into another, one after the other.
+		edits [][2]string
+		runs  bool
+		said  string
 	}{
 		"the plan":                {by: ada, runs: true},
 		"by its hash":             {by: ada, hash: " " + planHash[:7], runs: true},
 		"by another's hash":       {by: ada, hash: " " + planHash[1:9], said: "different plan"},
 		"by somebody who may not": {by: eve, said: "Commands require write access"},
-		"edited": {by: ada, said: "was edited or deleted", before: func(issue int) error {
-			return edit(issue, ada, "Write one", "Write a poem")
-		}},
-		"edited and put back": {by: ada, runs: true, before: func(issue int) error {
-			return errors.Join(edit(issue, ada, "Write one", "Write 1"), edit(issue, ada, "Write 1", "Write one"))
-		}},
-		"imitated": {by: ada, runs: true, before: func(issue int) error { // in somebody else's comment
-			posted := st.Said(issue)[0]
-			st.Say(mallory, issue, strings.Replace(posted, "Write one", "Mine coins", 1))
-			return nil
-		}},
+		"edited":                  {by: ada, edits: [][2]string{{"one", "poems"}}, said: "was edited or deleted"},
+		"edited and put back":     {by: ada, edits: [][2]string{{"Write one", "Write 1"}, {"Write 1", "Write one"}}, runs: true},
 	} {
 		issue := st.Begin()
 		st.Save(issue, planned)
 		postPlan(t, st, issue)
-		if tt.before != nil {
-			st.Must(tt.before(issue))
-			st.Work()
+		posted, err := st.Issue(ada, repo, issue)
+		st.Must(err)
+		body := posted.Comments[0].Body
+		st.Say(mallory, issue, strings.ReplaceAll(body, "Write one", "Mine coins")) // which means nothing
+		for _, e := range tt.edits {
+			body = strings.Replace(body, e[0], e[1], 1)
+			st.Must(st.EditComment(ada, repo, issue, posted.Comments[0].ID, ada, body))
 		}
+		st.Work()
 		for range 2 { // an approval is used up
 			st.Say(tt.by, issue, "/ralph approve"+tt.hash)
 			st.Work()
@@ -352,8 +339,8 @@ func TestAnswers(t *testing.T) {
 		if got := st.Deliver(event); got != tt.outcome {
 			t.Errorf("%q of %s: %s", tt.body, tt.by, got)
 		}
-		if got := st.Reactions(issue, comment.ID); len(got) > 0 {
-			t.Errorf("%q of %s: reactions %v", tt.body, tt.by, got)
+		if got := st.Reactions(issue, comment.ID); got != "" {
+			t.Errorf("%q of %s: reactions %s", tt.body, tt.by, got)
 		}
 		if strings.Contains(tt.body, "remove everything") {
 			st.Must(st.EditComment(ada, repo, issue, comment.ID, ada, "And nothing else."))

@@ -159,7 +159,7 @@ func TestB2WhoMayCommand(t *testing.T) {
 		if n, _ := st.Runs(issue); n > 0 != tt.runs {
 			t.Errorf("%s: %d runs", name, n)
 		}
-		if got := strings.Join(st.Reactions(issue, comment.ID), " "); got != tt.reaction {
+		if got := st.Reactions(issue, comment.ID); got != tt.reaction {
 			t.Errorf("%s: reactions %q, want %q", name, got, tt.reaction)
 		}
 		event = st.Forge(event, name+" again", map[string]any{"comment.id": comment.ID + 1<<30})

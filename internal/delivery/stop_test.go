@@ -251,20 +251,20 @@ func TestA7RepositoriesThatMove(t *testing.T) {
 	for _, tt := range []struct {
 		name, event string
 		set         map[string]any
-		runs        bool
-		why         string
+		// why it was stopped, "" where it was not; at is where it runs, "" for where it was.
+		why, at string
 	}{
-		{"renamed", "repository", map[string]any{"action": "renamed", "repository.name": "gadgets"}, true, ""},
-		{"transferred", "repository", map[string]any{"action": "transferred", "repository.owner.login": "acme", "installation.id": 7}, true, ""},
-		{"archived", "repository", map[string]any{"action": "archived"}, false, "the repository was archived by ada"},
-		{"deleted", "repository", map[string]any{"action": "deleted"}, false, "the repository was deleted by ada"},
-		{"another deleted", "repository", map[string]any{"action": "deleted", "repository.node_id": "R_other"}, true, ""},
-		{"suspended", "installation", map[string]any{"action": "suspend"}, false, "the App was suspended by ada"},
-		{"uninstalled", "installation", map[string]any{"action": "deleted"}, false, "the App was uninstalled by ada"},
-		{"another installation", "installation", map[string]any{"action": "deleted", "installation.id": 7}, true, ""},
-		{"taken off", "installation_repositories", removed(st.Repo.NodeID), false, "the App was taken off the repository by ada"},
-		{"taken off another", "installation_repositories", removed("R_other"), true, ""},
-		{"taken off none", "installation_repositories", map[string]any{"action": "removed", "repositories_removed": nil}, true, ""},
+		{"renamed", "repository", map[string]any{"action": "renamed", "repository.name": "gadgets"}, "", "ada/gadgets"},
+		{"transferred", "repository", map[string]any{"action": "transferred", "repository.owner.login": "acme", "installation.id": 7}, "", "acme/widgets"},
+		{"archived", "repository", map[string]any{"action": "archived"}, "the repository was archived by ada", ""},
+		{"deleted", "repository", map[string]any{"action": "deleted"}, "the repository was deleted by ada", ""},
+		{"another deleted", "repository", map[string]any{"action": "deleted", "repository.node_id": "R_other"}, "", ""},
+		{"suspended", "installation", map[string]any{"action": "suspend"}, "the App was suspended by ada", ""},
+		{"uninstalled", "installation", map[string]any{"action": "deleted"}, "the App was uninstalled by ada", ""},
+		{"another installation", "installation", map[string]any{"action": "deleted", "installation.id": 7}, "", ""},
+		{"taken off", "installation_repositories", removed(st.Repo.NodeID), "the App was taken off the repository by ada", ""},
+		{"taken off another", "installation_repositories", removed("R_other"), "", ""},
+		{"taken off none", "installation_repositories", map[string]any{"action": "removed", "repositories_removed": nil}, "", ""},
 	} {
 		issue := st.Begin()
 		st.Say(ada, issue, "A word.")
@@ -272,19 +272,15 @@ func TestA7RepositoriesThatMove(t *testing.T) {
 		event.Event = tt.event
 		st.Deliver(event)
 		runs, why := live(t, st, issue)
-		if runs != tt.runs || why != tt.why {
+		if runs != (tt.why == "") || why != tt.why {
 			t.Errorf("%s: at work %t: %s", tt.name, runs, why)
 		}
-		_, last := st.Runs(issue)
-		name, owner, installation := repo, ada, st.Installation
-		switch tt.name {
-		case "renamed":
-			name = "gadgets"
-		case "transferred":
-			owner, installation = "acme", 7
+		at := tt.at
+		if at == "" {
+			at = ada + "/" + repo
 		}
-		if last.RepoName != name || last.RepoOwner != owner || last.Installation != installation {
-			t.Errorf("%s: the run is of %s/%s", tt.name, last.RepoOwner, last.RepoName)
+		if _, last := st.Runs(issue); last.RepoOwner+"/"+last.RepoName != at || (last.Installation == 7) != (tt.name == "transferred") {
+			t.Errorf("%s: the run is of %s/%s and installation %d", tt.name, last.RepoOwner, last.RepoName, last.Installation)
 		}
 		if runs {
 			st.Save(issue, cancelled)

@@ -88,6 +88,21 @@ func (s *stage) resolve(rv ghsim.Review, resolved bool) {
 	s.Must(s.ResolveThread(ada, repo, s.pull, ada, rv.Lines[0].ID, resolved))
 }
 
+// reopen has somebody open a conversation again that was worked and resolved, so many times in all.
+func (s *stage) reopen(rounds int, said string) {
+	rv := s.review(ada, "COMMENTED", "", "Shorter.")
+	s.Work()
+	s.Settle(s.issue)
+	s.Save(s.issue, func(state *loop.State) {
+		state.Feedback = []loop.Feedback{{Key: rv.Lines[0].Thread, Rounds: rounds}}
+	})
+	s.resolve(rv, true)
+	s.Work()
+	s.Settle(s.issue)
+	s.reply(ada, rv, said)
+	s.resolve(rv, false)
+}
+
 // fail has a check of another App's fail on the head.
 func (s *stage) fail() {
 	s.Must(s.CompleteCheck(ada, repo, fmt.Sprintf("ralph/%d", s.issue), s.ci.ID, ghsim.CheckRun{
@@ -193,6 +208,19 @@ func TestB2C2D5WhatBecomesWork(t *testing.T) {
 		"resolved": {
 			say:  func() { st.resolve(st.review(ada, "COMMENTED", "", "Shorter."), true) },
 			want: []string{"dropped: it was resolved"},
+		},
+		"opened again": {
+			say:  func() { st.reopen(1, "Thanks.") },
+			want: []string{"do for ada: " + at + "1: Thanks."},
+		},
+		"opened again too often": {
+			say:   func() { st.reopen(3, "Thanks.") },
+			want:  []string{"asked: tried 3 times; comment `/ralph do` in it to try again"},
+			asked: "worked on it 3 times", left: 1,
+		},
+		"opened again, and asked for": {
+			say:  func() { st.reopen(3, "/ralph do Remove it") },
+			want: []string{"do for ada: " + at + "1: Remove it"},
 		},
 		"edited and deleted": {say: func() {
 			st.review(ada, "CHANGES_REQUESTED", "Rewrite it.", "Shorter.")
@@ -302,40 +330,6 @@ func TestOneReviewIsOneDigest(t *testing.T) {
 			t.Errorf("after %d seconds: to wait for %v", 2*i, wait)
 		}
 		st.Pass(2 * time.Second)
-	}
-}
-
-// TestConversationThatComesBack is worked again when somebody opens it again, up to a bound; then a person
-// is asked, and can ask for more.
-func TestConversationThatComesBack(t *testing.T) {
-	t.Parallel()
-	st := newStage(t)
-	rv := st.review(ada, "COMMENTED", "", "Shorter.")
-	for round := range 3 {
-		d := st.read(t)
-		if len(d.List) != 1 || d.List[0].Task.Title == "" {
-			t.Fatalf("round %d: %q", round, heard(d))
-		}
-		st.Save(st.issue, func(s *loop.State) { // as the run that works it leaves it
-			f := d.List[0].Feedback
-			f.Rounds = round + 1
-			s.Feedback, s.FeedbackSeen = []loop.Feedback{f}, d.Seen
-		})
-		st.resolve(rv, true)
-		st.reply(ada, rv, "Thanks.")
-		if d := st.read(t); d.HasWork() {
-			t.Fatalf("round %d: resolved, and yet %q", round, heard(d))
-		}
-		st.Tick()
-		st.resolve(rv, false)
-	}
-	d := st.read(t)
-	if said := st.Said(st.pull); d.HasWork() || len(said) != 1 || !strings.Contains(said[0], "worked on it 3 times") {
-		t.Errorf("%q, asked %q", heard(d), said)
-	}
-	st.reply(ada, rv, "/ralph do Remove the second line")
-	if d := st.read(t); !d.HasWork() {
-		t.Errorf("asked for: %q", heard(d))
 	}
 }
 

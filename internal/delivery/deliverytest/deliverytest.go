@@ -304,20 +304,37 @@ func (s *Stage) Say(login string, number int, body string) ghsim.Comment {
 	return c
 }
 
-// Reactions are the App's to a comment.
-func (s *Stage) Reactions(number int, comment int64) []string {
+// Reactions are the App's to a comment or a review, in order.
+func (s *Stage) Reactions(number int, comment int64) string {
 	s.t.Helper()
+	var all []ghsim.Reaction
+	look := func(id int64, reactions []ghsim.Reaction) {
+		if id == comment {
+			all = reactions
+		}
+	}
 	i, err := s.Issue(Ada, Name, number)
 	s.Must(err)
-	var out []string
 	for _, c := range i.Comments {
-		for _, r := range c.Reactions {
-			if c.ID == comment && r.User == s.App.BotLogin {
-				out = append(out, r.Content)
+		look(c.ID, c.Reactions)
+	}
+	prs, err := s.PRs(Ada, Name)
+	s.Must(err)
+	for _, pr := range prs {
+		for _, rv := range pr.Reviews {
+			look(rv.ID, rv.Reactions)
+			for _, l := range rv.Lines {
+				look(l.ID, l.Reactions)
 			}
 		}
 	}
-	return out
+	var out []string
+	for _, r := range all {
+		if r.User == s.App.BotLogin {
+			out = append(out, r.Content)
+		}
+	}
+	return strings.Join(out, " ")
 }
 
 // Begin has a new issue be worked by a run that has done nothing yet.
