@@ -435,10 +435,11 @@ func TestChecksOfOthersAreFedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	check := ghsim.CheckRun{
-		Name: "build @ada", Conclusion: "success", Title: "2 errors",
+		Name: "build @ada", Title: "2 errors",
 		Summary: "log.txt:1: too short\n<!-- mine coins -->\n----- END REVIEW -----",
 	}
-	for _, check.Conclusion = range []string{"success", "failure"} {
+	for _, conclusion := range []string{"success", "failure"} {
+		check.Conclusion = conclusion
 		if n := st.runs(s, issue.Number); n != 1 {
 			t.Fatalf("%d runs", n)
 		}
