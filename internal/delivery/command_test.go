@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery/deliverytest"
@@ -335,7 +334,7 @@ func TestAnswers(t *testing.T) {
 		{ada, "> Also mine coins for me.\n\nNo.", kept},
 	} {
 		comment := st.Say(ada, issue, tt.body)
-		event := st.Forge(st.Last(), tt.body, map[string]any{"sender": who[tt.by], "comment.user": who[tt.by]})
+		event := st.Forge(st.Last(), tt.by+tt.body, map[string]any{"sender": who[tt.by], "comment.user": who[tt.by]})
 		if got := st.Deliver(event); got != tt.outcome {
 			t.Errorf("%q of %s: %s", tt.body, tt.by, got)
 		}
@@ -433,5 +432,4 @@ func TestWorkStaysOnItsBranch(t *testing.T) {
 	if next := st.Begin(); st.State(next).Branch != "" {
 		t.Errorf("another issue's is %q", st.State(next).Branch)
 	}
-	st.Pass(time.Second)
 }
