@@ -126,7 +126,7 @@ func (s *stage) read(t *testing.T) feedback.Digest {
 	for range 2 { // people are asked once
 		s.Must(s.reader.Ask(t.Context(), row, d))
 	}
-	s.Must(s.Store.InTx(t.Context(), func(tx *store.Tx) error { return d.Settle(t.Context(), s.Store, tx, row.ID, s.Now()) }))
+	s.Must(s.Store.InTx(t.Context(), func(tx *store.Tx) error { return d.Settle(t.Context(), s.Store, tx, row.ID) }))
 	return d
 }
 

@@ -393,7 +393,7 @@ func (s *Stage) Settle(issue int) {
 	s.t.Helper()
 	s.Must(s.Store.InTx(s.t.Context(), func(tx *store.Tx) error {
 		for _, in := range s.Inputs(issue) {
-			if _, err := s.Store.SettleInput(s.t.Context(), tx, in.ID, store.InputDone, "taken in", "", s.Now()); err != nil {
+			if _, err := s.Store.SettleInput(s.t.Context(), tx, in.ID, store.InputDone, "taken in", ""); err != nil {
 				return err
 			}
 		}
