@@ -134,11 +134,8 @@ func TestAgentsStayWithinTheirLimit(t *testing.T) {
 func TestNothingStartsWithoutRoom(t *testing.T) {
 	t.Parallel()
 	var full atomic.Bool
-	var passed atomic.Int64
 	full.Store(true)
-	st := newStage(t, setting{script: writesAll, now: func() time.Time {
-		return time.Now().Add(time.Duration(passed.Load()))
-	}})
+	st := newStage(t, setting{script: writesAll})
 	st.room = func() machine.Room {
 		room := machine.Look(st.dir)
 		if full.Load() {
@@ -158,10 +155,10 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	if status, body := st.readyz(); status != http.StatusServiceUnavailable || body != "not ready: disk\n" {
 		t.Errorf("/readyz: %d %q", status, body)
 	}
-	passed.Store(int64(2 * time.Minute))
+	st.clock.pass(2 * time.Minute)
 	told := func() bool { return len(st.issue(issue.Number).Comments) > 0 }
 	st.await("people to be told", told)
-	passed.Store(int64(30 * time.Hour)) // more than a run may take
+	st.clock.pass(30 * time.Hour) // more than a run may take
 	full.Store(false)
 	state := st.ended(s.store, issue)
 	st.processed(s) // a webhook that came before the clock was put on would look a day old

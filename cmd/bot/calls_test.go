@@ -39,11 +39,10 @@ func (c *slowClock) pass(d time.Duration) {
 // all else no time.
 func (st *stage) serveSlow(takes time.Duration) *serving {
 	st.t.Helper()
-	clock := &slowClock{begin: time.Now()}
-	st.now = clock.now
+	st.clock.begin = time.Now()
 	return st.serveWith(func(ev run.Event) {
 		if ev.Kind == run.EventAgentStarted {
-			clock.pass(takes)
+			st.clock.pass(takes)
 		}
 	})
 }
@@ -114,11 +113,9 @@ func TestCallsToGitHub(t *testing.T) {
 // TestWhatWasPutOffIsShown while the run waits for its next agent.
 func TestWhatWasPutOffIsShown(t *testing.T) {
 	t.Parallel()
-	clock := &slowClock{}
 	st := newStage(t, setting{
 		script: strings.Replace(writesAll, `- {files: {three.txt: "3\n"}, say: done}`, "- {misbehave: hang}", 1),
 	})
-	st.now = clock.now
 	s := st.serve()
 	issue := st.label("Say hello to everybody", threeTasks)
 	shows := func(text string) func() bool {
@@ -137,7 +134,7 @@ func TestWhatWasPutOffIsShown(t *testing.T) {
 		last := s.events[len(s.events)-1]
 		return last.Kind == run.EventAgentStarted && last.TaskID == "T3"
 	})
-	clock.pass(20 * time.Second)
+	st.clock.pass(20 * time.Second)
 	st.await("the second task", shows("- [x] T2"))
 	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
 		t.Fatal(err)

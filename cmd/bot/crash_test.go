@@ -238,14 +238,14 @@ func TestClockThatJumps(t *testing.T) {
 	st := newStage(t, setting{
 		script: fmt.Sprintf("model: scripted\nstate: %q\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n", starts),
 		files:  alone,
-		now: func() time.Time {
-			now := time.Now().Round(0) // without the clock that never jumps
-			if ahead.Load() {
-				now = now.Add(time.Hour)
-			}
-			return now
-		},
 	})
+	st.now = func() time.Time {
+		now := time.Now().Round(0) // without the clock that never jumps
+		if ahead.Load() {
+			now = now.Add(time.Hour)
+		}
+		return now
+	}
 	jump := func(run.Event) { ahead.Store(!ahead.Load()) }
 	s := st.serveWith(jump)
 	// A write that fails is to be repeated, by a time that is wrong a moment later.

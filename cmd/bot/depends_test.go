@@ -77,8 +77,6 @@ func TestRunWaitsForItsIssues(t *testing.T) {
 func TestRunStopsWaiting(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: writesAll})
-	clock := &slowClock{}
-	st.now = clock.now
 	s := st.serve()
 	st.issued("First", "By hand")
 	issue := st.label("Say hello", "Blocked by #1\n\n"+threeTasks)
@@ -104,7 +102,7 @@ func TestRunStopsWaiting(t *testing.T) {
 		st.await("another tick", func() bool { return ticked() != last })
 	}
 	// A signal that began it has it look once more, some seconds later.
-	clock.pass(time.Minute)
+	st.clock.pass(time.Minute)
 	tick()
 	tick() // the one before may have begun already
 	before := asked()

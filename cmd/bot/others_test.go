@@ -158,12 +158,10 @@ func TestH4PeopleAndRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: writesAll})
-			clock := &slowClock{}
-			st.now = clock.now
 			var once sync.Once
 			s := st.serveWith(func(ev run.Event) {
 				if ev.Kind == run.EventAgentStarted {
-					clock.pass(showEvery)
+					st.clock.pass(showEvery)
 				}
 				if ev.Kind == run.EventAgentStarted && ev.TaskID == "T2" {
 					once.Do(func() { c.do(st) })

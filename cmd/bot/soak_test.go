@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,11 +70,7 @@ func (st *stage) taken() (u usage) {
 // of its machine stays as it was after the first runs were removed. It is not parallel:
 // it measures this process.
 func TestSoak(t *testing.T) {
-	var passed atomic.Int64 // days
-	st := newStage(t, setting{
-		script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
-		now:    func() time.Time { return time.Now().AddDate(0, 0, int(passed.Load())) },
-	})
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"})
 	s := st.serve()
 	until, rounds := time.Time{}, soakRounds
 	if d, err := time.ParseDuration(os.Getenv(envSoak)); err == nil {
@@ -95,7 +90,7 @@ func TestSoak(t *testing.T) {
 			}
 		}
 		st.processed(s)
-		passed.Add(soakDays)
+		st.clock.pass(soakDays * 24 * time.Hour)
 		if err := s.tidy(t.Context()); err != nil {
 			t.Fatal(err)
 		}

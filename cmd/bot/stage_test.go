@@ -50,10 +50,9 @@ type stage struct {
 	forgets bool
 	// token is the person's own.
 	token string
-	// now is the App's clock, nil for the real one.
-	now func() time.Time
-	// quiet is how long nothing more must have been said in review.
-	quiet time.Duration
+	// now is the App's clock, which tests put on by clock.
+	now   func() time.Time
+	clock *slowClock
 	// pace is the pause between writes, none where it is zero.
 	pace time.Duration
 	// room is what the machine has left, nil for plenty, whatever this one has.
@@ -79,10 +78,6 @@ type setting struct {
 	slug string
 	// gitHubClock is GitHub's, nil for the real one.
 	gitHubClock func() time.Time
-	// now is the App's clock, and quiet how long nothing more must have been said
-	// in review.
-	now   func() time.Time
-	quiet time.Duration
 }
 
 const (
@@ -90,14 +85,18 @@ const (
 	repoOf = "widgets"
 )
 
+// quiet is how long nothing more must have been said in review before it is taken up. It
+// passes by the stage's clock, when a test says so; see calm.
+const quiet = 10 * time.Minute
+
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	bell := newBell()
 	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
 	st := &stage{
-		t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), now: set.now,
-		quiet: cmp.Or(set.quiet, 300*time.Millisecond),
+		t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
 	}
+	st.now = st.clock.now
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -205,7 +204,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 		st.room = plenty
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
-		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: st.quiet, now: st.now,
+		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: quiet, now: st.now,
 		patience: longestWait, turnPatience: longestWait, room: st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },

@@ -11,9 +11,7 @@ import (
 // while, starts its run when the server starts.
 func TestMissedLabelAtAStart(t *testing.T) {
 	t.Parallel()
-	clock := &slowClock{}
 	st := newStage(t, setting{script: writesAll})
-	st.now = clock.now
 	s := st.serve()
 	// A server that knows of nothing is new, and has missed nothing. What it says of its first run
 	// has arrived before it stops: a label that GitHub is asked for puts the look off.
@@ -24,7 +22,7 @@ func TestMissedLabelAtAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	issue := st.label("Say hello", threeTasks)
-	clock.pass(11 * time.Minute)
+	st.clock.pass(11 * time.Minute)
 	s = st.serve()
 	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete || state.Subject.RequestedBy != person {
 		t.Errorf("ended %s for %s: %s", state.End, state.Subject.RequestedBy, state.EndDetail)
