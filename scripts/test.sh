@@ -104,8 +104,8 @@ raced=(
 )
 mapfile -t raced < <(printf './internal/%s\n' "${raced[@]}" | LC_ALL=C sort)
 mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | LC_ALL=C sort | LC_ALL=C comm -23 - <(printf '%s\n' "${raced[@]}"))
-test_plain() { static go test -vet=off -timeout 45m "$@"; }
-test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 45m "$@"; }
+test_plain() { static go test -vet=off -timeout 20m "$@"; }
+test_raced() { go test -race '-gcflags=modernc.org/...=-race=false' -vet=off -timeout 20m "$@"; }
 
 # tagged TAG…: the test files behind exactly these tags.
 tagged() {

@@ -50,16 +50,17 @@ func (r *Receiver) audit(ctx context.Context, guid string, in handlers.Subject, 
 	if d.allowed {
 		answer = "allowed"
 	}
-	// zerolog's Log writes whatever level is set, and names none.
-	ev := zerolog.Ctx(ctx).Log().Str(zerolog.LevelFieldName, zerolog.LevelInfoValue).
-		Str(AuditKey, answer).Str("action", line(d.action)).Str("person", line(in.SenderLogin))
+	about := map[string]any{}
 	if in.Repo != "" {
-		ev = ev.Str("repo", line(in.Owner+"/"+in.Repo))
+		about["repo"] = line(in.Owner + "/" + in.Repo)
 	}
 	if issue := cmp.Or(in.Issue, in.Pull); issue != 0 {
-		ev = ev.Int("issue", issue)
+		about["issue"] = issue
 	}
-	ev.Str("reason", line(d.reason)).Str("delivery", guid).Msg("decision")
+	// zerolog's Log writes whatever level is set, and names none.
+	zerolog.Ctx(ctx).Log().Str(zerolog.LevelFieldName, zerolog.LevelInfoValue).
+		Str(AuditKey, answer).Str("action", line(d.action)).Str("person", line(in.SenderLogin)).Fields(about).
+		Str("reason", line(d.reason)).Str("delivery", guid).Msg("decision")
 }
 
 // markRefused records that somebody was refused what they asked for.

@@ -2,7 +2,6 @@ package formats
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -16,14 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
-
-// Names of sections that are read or written under one of several names.
-const (
-	sectionLearnings = progress.SectionLearnings
-	sectionPatterns  = progress.SectionPatterns
-)
-
-var errNoPlace = errors.New("formats: this format has no place for that")
 
 // markdown is a task file in Markdown. Which check boxes are tasks is decided
 // by progress.Doc, as for our own file, but in plans whose tasks are headings;
@@ -49,9 +40,6 @@ type head struct {
 	start, body int // first byte of its line, and of the next
 	textEnd     int
 	kind        kind
-	// listLast says that the last block before the next heading is a list, so
-	// that a bullet can be added to it without a blank line.
-	listLast bool
 }
 
 // item is a list item with a check box.
@@ -146,9 +134,6 @@ func (w *walker) blocks(root ast.Node) {
 			w.list(n, false)
 		case ast.KindParagraph, ast.KindTextBlock:
 			w.prose = append(w.prose, prose{head: at, text: w.text(n)})
-		}
-		if at >= 0 {
-			w.heads[at].listLast = n.Kind() == ast.KindList
 		}
 	}
 }
@@ -644,16 +629,6 @@ func (m *markdown) note(p prose) {
 		return
 	}
 	m.view.Learnings = append(m.view.Learnings, strings.TrimPrefix(p.text, prefixLearned))
-}
-
-// end is where the section under heading i ends, sub-sections included.
-func (m *markdown) end(i int) int {
-	for _, h := range m.heads[i+1:] {
-		if h.level <= m.heads[i].level {
-			return h.start
-		}
-	}
-	return len(m.src)
 }
 
 // blank says whether there is nothing below heading i itself but, at most, the
