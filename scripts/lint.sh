@@ -11,6 +11,8 @@ golangci_lint=$(scripts/tools.sh where golangci-lint)
 GOLANGCI_LINT_CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/ralph-bot/golangci-lint/$(pwd | git hash-object --stdin)
 export GOLANGCI_LINT_CACHE
 
+# What it type-checks is what the tests are built from; see static in test.sh.
+export CGO_ENABLED=0 GOFLAGS=-trimpath
 "$golangci_lint" run --allow-parallel-runners ./...
 shellcheck install.sh scripts/*.sh .ci/run
 "$(scripts/tools.sh where actionlint)"

@@ -99,8 +99,8 @@ build() { static go build -ldflags='-s -w' -o "$RALPH_TEST_PROGRAM" ./cmd/bot; }
 # The race detector watches the packages in which things happen at once. The database is C made into
 # Go by a program: most of the time would go there, and what calls it is watched.
 raced=(
-	agent/transcript gateway ghapp ghsim handlers host httpd inline job notify proc publish publish/effects pullrequest
-	reconcile sandbox/local sandbox/shim sandbox/internal/rundir store store/queue tui
+	gateway ghapp ghsim handlers host httpd inline notify proc publish reconcile
+	sandbox/local sandbox/shim sandbox/internal/rundir store store/queue tui
 )
 mapfile -t raced < <(printf './internal/%s\n' "${raced[@]}" | LC_ALL=C sort)
 mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | LC_ALL=C sort | LC_ALL=C comm -23 - <(printf '%s\n' "${raced[@]}"))
