@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 			// A build cache of one's own would cost minutes.
 			if cache, err := os.UserCacheDir(); err == nil {
 				env.Setenv("GOCACHE", filepath.Join(cache, "go-build"))
+				env.Setenv("GOFLAGS", "-trimpath") // as the program itself is built
 			}
 			// A script may have files for it.
 			if err := os.MkdirAll(home, 0o700); err != nil {
@@ -109,7 +110,7 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
-		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE",
+		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "GOFLAGS",
 		"TMPDIR", "WORK",
 		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 		"RALPH_LOCAL_ISOLATION",
