@@ -14,7 +14,6 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
-	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -639,23 +638,6 @@ func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	return issue, state
 }
 
-// TestDemoSpeaksAsGitHubDoes holds all traffic of the demonstration against
-// GitHub's descriptions.
-func TestDemoSpeaksAsGitHubDoes(t *testing.T) {
-	t.Parallel()
-	valid := ghsimtest.New(t)
-	var out, errOut strings.Builder
-	code := realMain([]string{"demo", "--json", "--local-isolation", "none"},
-		stdio{in: strings.NewReader(""), out: &out, err: &errOut, wrap: valid.Wrap})
-	if code != run.ExitComplete {
-		t.Fatalf("exit code %d\n%s", code, errOut.String())
-	}
-	if len(valid.Seen()) < 8 {
-		t.Errorf("only %d kinds of calls were seen: %v", len(valid.Seen()), valid.Seen())
-	}
-}
-
-// TestDoctorAsksGitHub about the App itself.
 // TestLessonsOfAServerAreExported while it runs.
 func TestLessonsOfAServerAreExported(t *testing.T) {
 	t.Parallel()

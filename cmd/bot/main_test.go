@@ -141,7 +141,7 @@ func (h hurried) Run() int {
 		collectLess()
 	}
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		if err := f.Value.Set(strconv.Itoa(3 * runtime.GOMAXPROCS(0))); err != nil {
+		if err := f.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}
