@@ -9,6 +9,7 @@ import (
 	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -39,8 +40,19 @@ func allowed(action, reason string) decision { return decision{action, true, rea
 
 func refused(action, reason string) decision { return decision{action, false, reason} }
 
-// stopped is that a run was stopped by what anybody may do who can do it at all.
+// stopped says that a run was stopped. GitHub lets nobody do what stops one who may not.
 func stopped(id run.ID, reason string) decision { return allowed("stop "+string(id), reason) }
+
+// decide marks a delivery as worked, with what f changes beside it, and then logs what was
+// decided.
+func (r *Receiver) decide(ctx context.Context, guid, outcome string, in handlers.Subject, d decision,
+	f func(tx *store.Tx) error) error {
+	if err := r.mark(ctx, guid, outcome, f); err != nil {
+		return err
+	}
+	r.audit(ctx, guid, in, d)
+	return nil
+}
 
 // audit logs what was decided about the event with that GUID. It is called once the
 // decision is on disk.
@@ -61,15 +73,6 @@ func (r *Receiver) audit(ctx context.Context, guid string, in handlers.Subject, 
 	zerolog.Ctx(ctx).Log().Str(zerolog.LevelFieldName, zerolog.LevelInfoValue).
 		Str(AuditKey, answer).Str("action", line(d.action)).Str("person", line(in.SenderLogin)).Fields(about).
 		Str("reason", line(d.reason)).Str("delivery", guid).Msg("decision")
-}
-
-// markRefused records that somebody was refused what they asked for.
-func (r *Receiver) markRefused(ctx context.Context, guid, outcome string, in handlers.Subject, action, reason string) error {
-	if err := r.mark(ctx, guid, outcome, nil); err != nil {
-		return err
-	}
-	r.audit(ctx, guid, in, refused(action, reason))
-	return nil
 }
 
 // why says in a few words why somebody was refused, or what they were allowed for.

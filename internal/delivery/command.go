@@ -80,8 +80,8 @@ func (o *order) active() bool { return o.last.ID != "" && !o.last.Phase.Terminal
 func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handlers.CommandIntent) error {
 	if in.SenderType != "User" {
 		// Bots that answer each other would never end.
-		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, "/ralph "+string(in.Command.Verb),
-			string(authorization.DeniedBot))
+		return r.decide(ctx, d.GUID, OutcomeRefused, in.Subject,
+			refused("/ralph "+string(in.Command.Verb), string(authorization.DeniedBot)), nil)
 	}
 	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.
@@ -116,9 +116,9 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 		if err := r.reportLimit(ctx, o.repo, o.place, o.Issue, what); err != nil {
 			return err
 		}
-		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), what)
+		return r.decide(ctx, d.GUID, outcomeTooOften, o.Subject, refused(o.action(), what), nil)
 	case what != "":
-		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), what)
+		return r.decide(ctx, d.GUID, outcomeTooOften, o.Subject, refused(o.action(), what), nil)
 	}
 	if o.input, err = r.commandInput(source, d, o); err != nil {
 		return err
@@ -187,15 +187,11 @@ func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) erro
 // refuseInput records that whoever gave an order may not.
 func (r *Receiver) refuseInput(ctx context.Context, guid string, o order) error {
 	o.input.State, o.input.Outcome = store.InputRefused, string(o.by.Denied)
-	err := r.mark(ctx, guid, OutcomeRefused, func(tx *store.Tx) error {
+	d := refused(o.action(), why(o.by))
+	return r.decide(ctx, guid, OutcomeRefused, o.Subject, d, func(tx *store.Tx) error {
 		_, _, err := r.Store.AddInput(ctx, tx, o.input)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	r.audit(ctx, guid, o.Subject, refused(o.action(), why(o.by)))
-	return nil
 }
 
 // settle answers an order and records what became of it.
@@ -210,7 +206,9 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 	if rep.state == store.InputRefused {
 		outcome = outcomeAnswered
 	}
-	err := r.mark(ctx, guid, outcome, func(tx *store.Tx) error {
+	// Who asks may; what they ask for may still be impossible.
+	d := allowed(o.action(), cmp.Or(rep.text, why(o.by)))
+	return r.decide(ctx, guid, outcome, o.Subject, d, func(tx *store.Tx) error {
 		o.input.State, o.input.Run = rep.state, rep.run
 		_, fresh, err := r.Store.AddInput(ctx, tx, o.input)
 		if err != nil || !fresh || rep.write == nil {
@@ -218,12 +216,6 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 		}
 		return rep.write(tx)
 	})
-	if err != nil {
-		return err
-	}
-	// Who asks may; what they ask for may still be impossible.
-	r.audit(ctx, guid, o.Subject, allowed(o.action(), cmp.Or(rep.text, why(o.by))))
-	return nil
 }
 
 // isOvertaken says whether a later command to start or stop was carried out before

@@ -69,9 +69,10 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		return err
 	}
 	if st.Denied != "" {
-		return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionAnswer, why(st))
+		return r.decide(ctx, d.GUID, OutcomeRefused, in.Subject, refused(actionAnswer, why(st)), nil)
 	}
-	err = r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
+	answer := allowed(actionAnswer, why(st))
+	return r.decide(ctx, d.GUID, outcomeKept, in.Subject, answer, func(tx *store.Tx) error {
 		_, _, err := r.Store.AddInput(ctx, tx, store.Input{
 			RepoNode: in.RepoNode, Issue: in.Issue, Kind: store.InputAnswer,
 			Source: handlers.CommentSource(in.Comment.ID), SourceID: in.Comment.ID,
@@ -80,11 +81,6 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 		})
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	r.audit(ctx, d.GUID, in.Subject, allowed(actionAnswer, why(st)))
-	return nil
 }
 
 // withdraw takes back what is no longer what somebody said, as long as nobody
@@ -144,7 +140,7 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 			return err
 		}
 		if role == "" {
-			return r.markRefused(ctx, d.GUID, OutcomeRefused, in.Subject, actionReview, why(st))
+			return r.decide(ctx, d.GUID, OutcomeRefused, in.Subject, refused(actionReview, why(st)), nil)
 		}
 		since := r.Now().Add(-time.Hour)
 		if n, err := r.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Since: since}); err != nil {
@@ -161,18 +157,18 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	if err != nil {
 		return err
 	}
-	err = r.mark(ctx, d.GUID, outcomeKept, func(tx *store.Tx) error {
+	keep := func(tx *store.Tx) error {
 		_, fresh, err := r.Store.AddInput(ctx, tx, input)
 		if err != nil || !fresh {
 			return err
 		}
 		return r.Queue.Wake(ctx, tx, row.ID)
-	})
-	if err != nil || in.Kind == store.InputChecks {
-		return err
 	}
-	r.audit(ctx, d.GUID, in.Subject, decision{actionReview, role == "bot" || authorization.CouldWrite(role), role})
-	return nil
+	if in.Kind == store.InputChecks { // which nobody has to be allowed
+		return r.mark(ctx, d.GUID, outcomeKept, keep)
+	}
+	return r.decide(ctx, d.GUID, outcomeKept, in.Subject,
+		decision{actionReview, role == "bot" || authorization.CouldWrite(role), role}, keep)
 }
 
 // ReadAlong keeps what an event says in a conversation as dealt with: it brings no work by
@@ -311,7 +307,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 		return err
 	}
 	if what != "" || in.SenderType != "User" {
-		return r.markRefused(ctx, d.GUID, outcomeTooOften, o.Subject, o.action(), cmp.Or(what, "not a person"))
+		return r.decide(ctx, d.GUID, outcomeTooOften, o.Subject, refused(o.action(), cmp.Or(what, "not a person")), nil)
 	}
 	if o.input, err = r.commandInput("button:"+d.GUID, d, o); err != nil {
 		return err

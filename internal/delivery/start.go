@@ -43,7 +43,7 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 		r.audit(ctx, d.GUID, in.Subject, allowed(actionLabel, "started "+string(started)))
 		return nil
 	case outcome == outcomeTooOften:
-		return r.markRefused(ctx, d.GUID, outcome, in.Subject, actionLabel, outcome)
+		return r.decide(ctx, d.GUID, outcome, in.Subject, refused(actionLabel, outcome), nil)
 	case outcome == outcomeLocked:
 		if err := r.Comments.Comment(ctx, r.repoOf(in.Subject), in.Issue, "locked:"+d.GUID,
 			publish.LockedText(r.Decoder.Label)); err != nil {
@@ -276,7 +276,7 @@ func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in
 		r.denialText(in.Subject, st, in.Author, false)); err != nil {
 		return err
 	}
-	return r.markRefused(ctx, guid, OutcomeRefused, in.Subject, actionLabel, why(st))
+	return r.decide(ctx, guid, OutcomeRefused, in.Subject, refused(actionLabel, why(st)), nil)
 }
 
 // compareIssue says that an issue reads otherwise by now than what is worked.
@@ -340,14 +340,9 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullClosed:  "the pull request was closed by ",
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
-	err = r.mark(ctx, guid, outcomeStopping, func(tx *store.Tx) error {
+	return r.decide(ctx, guid, outcomeStopping, in.Subject, stopped(row.ID, reason), func(tx *store.Tx) error {
 		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason))
 	})
-	if err != nil {
-		return err
-	}
-	r.audit(ctx, guid, in.Subject, stopped(row.ID, reason))
-	return nil
 }
 
 // holds says whether what a stop tells of is so now. An answer that is older than the event does not
