@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -20,20 +19,7 @@ import (
 // readyz asks the server whether it does its work.
 func (st *stage) readyz() (status int, body string) {
 	st.t.Helper()
-	req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, st.hookURL+"/readyz", nil)
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b)
+	return ask(st.t, st.hookURL+"/readyz", "", nil)
 }
 
 func TestReady(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 )
 
 // ask gives the answer to a GET, under the name of a host where one is named.
-func ask(t *testing.T, url, host string, header map[string]string) (status int, body string) {
+func ask(t testing.TB, url, host string, header map[string]string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {

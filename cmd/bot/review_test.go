@@ -314,6 +314,16 @@ func (st *stage) calm(s *serving) {
 	st.clock.pass(quiet)
 }
 
+// afterReview waits for the end of the run that takes up what was said in review after
+// the one before.
+func (st *stage) afterReview(s *serving, issue ghsim.Issue, before run.ID) loop.State {
+	st.t.Helper()
+	st.calm(s)
+	state := st.another(s, issue, before)
+	st.listened(s, issue)
+	return state
+}
+
 // listened waits until all that was said in review is dealt with.
 func (st *stage) listened(s *serving, issue ghsim.Issue) {
 	st.t.Helper()
@@ -410,9 +420,7 @@ default: [{append: {log.txt: "x\n"}, say: done}]
 		ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "```suggestion\ntwo!\n```"},
 		ghsim.ReviewLine{Path: ".github/workflows/ci.yml", Line: 1, Body: "```suggestion\non: pull_request_target\n```"},
 	)
-	st.calm(s)
-	again := st.another(s, issue, first.Run)
-	st.listened(s, issue)
+	again := st.afterReview(s, issue, first.Run)
 	if got := st.contents("ralph/1"); got["README.md"] != "one\nzwei\nthree\n" ||
 		got[".github/workflows/ci.yml"] != "on: push\n" {
 		t.Errorf("files %q; ended %s: %s", got, again.End, again.EndDetail)
@@ -487,9 +495,7 @@ func TestReplyIsWrittenOnce(t *testing.T) {
 		}
 	}
 	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
-	st.calm(s)
-	again := st.another(s, issue, first.Run)
-	st.listened(s, issue)
+	again := st.afterReview(s, issue, first.Run)
 	if again.End != run.EndAllTasksComplete {
 		t.Fatalf("ended %s: %s", again.End, again.EndDetail)
 	}
@@ -539,9 +545,7 @@ func TestReviewOutlivesTheServer(t *testing.T) {
 	st.processed(s)
 	s.stop()
 	s = st.serve()
-	st.calm(s)
-	again := st.another(s, issue, first.Run)
-	st.listened(s, issue)
+	again := st.afterReview(s, issue, first.Run)
 	if said := st.thread(rv.Lines[0]); again.End != run.EndAllTasksComplete || len(said) != 2 ||
 		st.runs(s, issue.Number) != 2 {
 		t.Errorf("ended %s after %d runs: %+v", again.End, st.runs(s, issue.Number), said)

@@ -40,7 +40,7 @@ func allowed(action, reason string) decision { return decision{action, true, rea
 
 func refused(action, reason string) decision { return decision{action, false, reason} }
 
-// stopped says that a run was stopped. GitHub lets nobody do what stops one who may not.
+// stopped says that a run was stopped: whoever can remove the label, close or lock the issue may.
 func stopped(id run.ID, reason string) decision { return allowed("stop "+string(id), reason) }
 
 // decide marks a delivery as worked, with what f changes beside it, and then logs what was

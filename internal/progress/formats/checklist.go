@@ -130,11 +130,3 @@ func (w *writer) below(t Task) {
 }
 
 var ownRE = strs.Lazy(`^T[1-9]\d{0,5}$`)
-
-// nameOf is what a task is called where its file is followed.
-func nameOf(t Task) string {
-	if t.Key() != "" {
-		return t.Key()
-	}
-	return fmt.Sprintf("%q", oneLine(t.Title, maxID))
-}

@@ -151,8 +151,6 @@ type source interface {
 	edits(c StatusChange) ([]patch, error)
 	// replace takes over new bytes, if they read as a file of this kind.
 	replace(src []byte) error
-	// place is the byte at which a task stands.
-	place(i int) int
 }
 
 // StatusChange asks for a new status of a task of a plan.

@@ -679,13 +679,6 @@ func (m *markdown) edits(c StatusChange) ([]patch, error) {
 	return out, nil
 }
 
-func (m *markdown) place(i int) int {
-	if m.format == Ralphex {
-		return bytes.LastIndexByte(m.src[:m.places[i].suffix], '\n') + 1
-	}
-	return m.places[i].boxes[0] - 1
-}
-
 func markText(status run.TaskStatus, reason string) string {
 	return " (" + string(status) + ": " + reasonText(reason) + ")"
 }

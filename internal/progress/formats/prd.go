@@ -338,5 +338,3 @@ func (p *prd) edits(c StatusChange) ([]patch, error) {
 	}
 	return nil, nil
 }
-
-func (p *prd) place(i int) int { return p.stories[i].object.start }

@@ -234,3 +234,11 @@ func added(old, lines []string) []string {
 	}
 	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return have[l] })
 }
+
+// nameOf is what a task is called where its file is followed.
+func nameOf(t Task) string {
+	if t.Key() != "" {
+		return t.Key()
+	}
+	return fmt.Sprintf("%q", oneLine(t.Title, maxID))
+}
