@@ -509,8 +509,8 @@ func TestB7ReviewerLosesThePermission(t *testing.T) {
 	t.Parallel()
 	gone := filepath.Join(shortTempDir(t), "gone")
 	st := newStage(t, setting{files: quick, script: writesLog, gates: []config.Gate{{
-		Name: "wait", Run: "test ! -e log.txt || test $(wc -l < log.txt) -lt 2 || until test -e " + gone + "; do sleep 0.01; done", When: "task",
-		Timeout: time.Minute,
+		Name: "wait", When: "task", Timeout: time.Minute,
+		Run: "test ! -e log.txt || test $(wc -l < log.txt) -lt 2 || until test -e " + gone + "; do sleep 0.01; done",
 	}}})
 	s := st.serve()
 	st.user("grace", ghsim.RoleWrite)

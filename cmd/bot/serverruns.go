@@ -40,7 +40,7 @@ type serverRun struct {
 	CostUSD    float64   `json:"cost_usd"`
 	Began      time.Time `json:"began"`
 	Updated    time.Time `json:"updated"`
-	// Tasks and Commits are told of a single run.
+	// Tasks and Commits are filled in for a single run.
 	Tasks   []serverTask `json:"tasks,omitempty"`
 	Branch  string       `json:"branch,omitempty"`
 	Commits []string     `json:"commits,omitempty"`
@@ -74,7 +74,7 @@ func readServer(ctx context.Context, file string, read func(*store.Store) error)
 	return read(st)
 }
 
-// newServerRun is what is told of a run. State is what can be read of it.
+// newServerRun describes a run. The state is empty where it cannot be decoded.
 func newServerRun(row store.Run, standing reconcile.ActiveRun) (serverRun, loop.State) {
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
@@ -89,7 +89,8 @@ func newServerRun(row store.Run, standing reconcile.ActiveRun) (serverRun, loop.
 		out.Detail = "what is stored of the run cannot be read: " + err.Error()
 		return out, s
 	}
-	out.Title, out.Detail, out.Iterations, out.CostUSD = s.Subject.Name, s.EndDetail, s.Iterations(), run.Dollars(s.Usage.CostUSD)
+	out.Title, out.Detail = s.Subject.Name, s.EndDetail
+	out.Iterations, out.CostUSD = s.Iterations(), run.Dollars(s.Usage.CostUSD)
 	out.Done, out.Total = progress.Counts(tasksOf(s))
 	return out, s
 }
@@ -186,8 +187,8 @@ func printServerRuns(ctx context.Context, io stdio, file string, asJSON bool) er
 	rows := [][]string{{"RUN", "BEGAN", "ISSUE", "TASKS", "COST", "STATE"}}
 	for _, r := range runs {
 		rows = append(rows, []string{
-			string(r.ID), minuteOf(r.Began), fmt.Sprintf("%s#%d", r.Repo, r.Issue), fmt.Sprintf("%d of %d", r.Done, r.Total),
-			fmt.Sprintf("$%.2f", r.CostUSD), r.standing(),
+			string(r.ID), minuteOf(r.Began), fmt.Sprintf("%s#%d", r.Repo, r.Issue),
+			fmt.Sprintf("%d of %d", r.Done, r.Total), fmt.Sprintf("$%.2f", r.CostUSD), r.standing(),
 		})
 	}
 	return printTable(io.out, "No runs yet.", rows)
@@ -210,7 +211,9 @@ func (r serverRun) standing() string {
 // printServerRun is `bot show --config`.
 func printServerRun(ctx context.Context, io stdio, file, id string, asJSON bool) error {
 	if id == "" {
-		return &run.UserError{Message: "which run?", Hint: "list them with " + calledAs() + " runs --config " + quoted(file)}
+		return &run.UserError{
+			Message: "which run?", Hint: "list them with " + calledAs() + " runs --config " + quoted(file),
+		}
 	}
 	var r serverRun
 	err := readServer(ctx, file, func(st *store.Store) (err error) {

@@ -51,7 +51,9 @@ func (s *secrets) one(name, key, file string) Secret {
 			Hint:    "check the path and its permissions", Err: err,
 		})
 	case strings.TrimSpace(string(b)) == "":
-		s.fail(&run.UserError{Message: fmt.Sprintf("the file in %s is empty", from[0].what), Hint: "put the secret into it"})
+		s.fail(&run.UserError{
+			Message: fmt.Sprintf("the file in %s is empty", from[0].what), Hint: "put the secret into it",
+		})
 	}
 	return Secret(strings.TrimSpace(string(b)))
 }

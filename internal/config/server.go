@@ -390,7 +390,8 @@ func LoadServer(path string, env func(string) (string, bool), readFile func(stri
 	src := secrets{env: env, readFile: readFile}
 	dir := filepath.Dir(abs)
 	s.GitHub.PrivateKey = src.one(EnvPrivateKey, "github.private_key_file", within(dir, f.GitHub.PrivateKeyFile))
-	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file", within(dir, f.GitHub.WebhookSecretFile))
+	s.GitHub.WebhookSecrets = src.many(EnvWebhookSecret, "github.webhook_secret_file",
+		within(dir, f.GitHub.WebhookSecretFile))
 	s.Model.APIKey = src.one(EnvAPIKey, "", "")
 	s.Model.AuthToken = src.one(EnvAuthToken, "", "")
 	s.Model.OpenAIKey = src.one(EnvOpenAIKey, "", "")

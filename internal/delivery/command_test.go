@@ -92,8 +92,9 @@ func TestCommands(t *testing.T) {
 			"retry": {no, "There is no plan to work on yet"}, "status": {yes, "Waiting"},
 		}},
 		"planned": {planned, "", map[string]want{
-			"approve": {no, "The plan is not posted yet"}, "approve 7654321": {no, "That is a different plan. The plan waiting for approval is `0123456789ab`."},
-			"do Write four": {no, "There is no plan to work on yet"}, "plan": {starts, ""},
+			"approve":         {no, "The plan is not posted yet"},
+			"approve 7654321": {no, "That is a different plan. The plan waiting for approval is `0123456789ab`."},
+			"do Write four":   {no, "There is no plan to work on yet"}, "plan": {starts, ""},
 		}},
 		"closed": {cancelled, "close", map[string]want{
 			"start": {no, closed}, "plan": {no, closed}, "resume": {no, closed}, "retry": {no, closed},
@@ -136,7 +137,8 @@ func TestCommands(t *testing.T) {
 			if started := after > before; started != (want.reaction == starts) {
 				t.Errorf("%s: %d runs, before %d", at, after, before)
 			}
-			if runs, why := live(t, st, issue); command == "stop" && tt.state != nil && (runs || name == "at work" && why != "`/ralph stop` by ada") {
+			if runs, why := live(t, st, issue); command == "stop" && tt.state != nil &&
+				(runs || name == "at work" && why != "`/ralph stop` by ada") {
 				t.Errorf("%s: at work %t: %s", at, runs, why)
 			}
 			if want.reaction == starts { // taking the label off is a way to stop

@@ -193,7 +193,10 @@ func TestB8NoAnswerIsNo(t *testing.T) {
 		runs  bool
 		said  string
 	}{
-		"403":          {ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`, Times: 1}, false, false, "did not say"},
+		"403": {
+			ghsim.Fault{Status: 403, Body: `{"message":"Resource not accessible by integration"}`, Times: 1}, false, false,
+			"did not say",
+		},
 		"404":          {ghsim.Fault{Status: 404, Body: `{"message":"Not Found"}`, Times: 1}, false, false, "has no role"},
 		"5xx once":     {ghsim.Fault{Status: 503, Body: "{}", Times: 1}, true, true, ""},
 		"dropped once": {ghsim.Fault{Drop: true, Times: 1}, false, true, ""},
@@ -305,8 +308,14 @@ func TestWhoMayPress(t *testing.T) {
 		{name: "stop by a bot", by: "renovate", button: "stop", outcome: "too often"},
 		{name: "another button", by: ada, button: "merge", outcome: "nothing to do"},
 		{name: "on another App's", by: ada, button: "stop", of: map[string]any{"check_run.app.id": 7}, outcome: "nothing to do"},
-		{name: "of no run", by: ada, button: "stop", of: map[string]any{"check_run.external_id": "r-none"}, outcome: "not about a run of ours"},
-		{name: "in another repository", by: ada, button: "stop", of: map[string]any{"repository.node_id": "R_other"}, outcome: "not about a run of ours"},
+		{
+			name: "of no run", by: ada, button: "stop", of: map[string]any{"check_run.external_id": "r-none"},
+			outcome: "not about a run of ours",
+		},
+		{
+			name: "in another repository", by: ada, button: "stop", of: map[string]any{"repository.node_id": "R_other"},
+			outcome: "not about a run of ours",
+		},
 		{name: "retry of one at work", by: ada, button: "retry", outcome: "carried out"},
 		{name: "retry", by: ada, button: "retry", outcome: "carried out"}, // another run begins
 	} {

@@ -255,7 +255,10 @@ func TestA7RepositoriesThatMove(t *testing.T) {
 		why, at string
 	}{
 		{"renamed", "repository", map[string]any{"action": "renamed", "repository.name": "gadgets"}, "", "ada/gadgets"},
-		{"transferred", "repository", map[string]any{"action": "transferred", "repository.owner.login": "acme", "installation.id": 7}, "", "acme/widgets"},
+		{
+			"transferred", "repository",
+			map[string]any{"action": "transferred", "repository.owner.login": "acme", "installation.id": 7}, "", "acme/widgets",
+		},
 		{"archived", "repository", map[string]any{"action": "archived"}, "the repository was archived by ada", ""},
 		{"deleted", "repository", map[string]any{"action": "deleted"}, "the repository was deleted by ada", ""},
 		{"another deleted", "repository", map[string]any{"action": "deleted", "repository.node_id": "R_other"}, "", ""},

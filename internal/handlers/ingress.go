@@ -105,7 +105,9 @@ func New(cfg Config) (http.Handler, error) {
 	if cfg.Behind == nil {
 		cfg.Behind = func(context.Context) bool { return false }
 	}
-	in := &ingress{behind: cfg.Behind, small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
+	in := &ingress{
+		behind: cfg.Behind, small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget),
+	}
 	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {

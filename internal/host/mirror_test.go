@@ -104,7 +104,8 @@ func TestEvictMirrors(t *testing.T) {
 	age("new", 0)
 	inUse := func(context.Context) ([]string, error) { return []string{"older"}, nil }
 	e := Eviction{Before: now.Add(-30 * time.Minute), InUse: inUse}
-	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || got.Bytes == 0 || there("old") || !there("older") || !there("used") {
+	if got, err := m.Evict(t.Context(), e); err != nil || got.Count != 1 || got.Bytes == 0 || there("old") ||
+		!there("older") || !there("used") {
 		t.Errorf("evicted %+v, %v", got, err)
 	}
 	// Too many bytes: the least recently used go, but for those in use.

@@ -289,7 +289,9 @@ func (s *Stage) User(login string, role ghsim.Role, custom ...string) {
 // Bot makes the bot of another App, which may act in the repository.
 func (s *Stage) Bot(slug string) ghsim.App {
 	s.t.Helper()
-	app, err := s.CreateApp(ghsim.AppOptions{Slug: slug, PrivateKeyPEM: ghsimtest.Key(), Permissions: map[string]string{"issues": "write", "checks": "write"}})
+	app, err := s.CreateApp(ghsim.AppOptions{
+		Slug: slug, PrivateKeyPEM: ghsimtest.Key(), Permissions: map[string]string{"issues": "write", "checks": "write"},
+	})
 	s.Must(err)
 	_, err = s.Install(app.ID, Ada+"/"+Name)
 	s.Must(err)

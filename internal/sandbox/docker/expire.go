@@ -44,7 +44,9 @@ func (s *Sandbox) noteUse(name string, at time.Time) error {
 }
 
 // Expire implements sandbox.Images.
-func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name string) bool) (n int, bytes int64, err error) {
+func (s *Sandbox) Expire(ctx context.Context, before time.Time, keep func(name string) bool) (
+	n int, bytes int64, err error,
+) {
 	if s.opts.Installation == "" || s.opts.DataDir == "" {
 		return 0, 0, nil
 	}
