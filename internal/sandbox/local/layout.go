@@ -519,8 +519,12 @@ var secrets = sync.OnceValue(func() []string {
 	readable := func(path string, everybody bool) bool {
 		return everybody || !root && unix.Access(path, unix.R_OK) == nil
 	}
+	dirs := []string{"/etc", "/usr/local/etc"}
+	if !root { // else what is not for everybody is closed to the command as it is, and the tree may be large
+		dirs = append(dirs, "/usr/local")
+	}
 	var out []string
-	for _, dir := range []string{"/etc", "/usr/local/etc", "/usr/local"} {
+	for _, dir := range dirs {
 		names := secretNames
 		if dir == "/usr/local" {
 			names = []string{"etc"} // see above
