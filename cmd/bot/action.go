@@ -184,7 +184,6 @@ func (a *actionStep) doorConfig() config.Server {
 	cfg.GitHub.GraphQLURL = a.env.GraphQLURL
 	cfg.GitHub.WebURL = cmp.Or(a.env.ServerURL, cfg.GitHub.WebURL)
 	cfg.Label = cmp.Or(a.in.Label, cfg.Label)
-	cfg.Branches = a.in.Branches
 	return cfg
 }
 
@@ -556,7 +555,7 @@ func (a *actionStep) rehearse(
 	}
 	lines := []string{
 		fmt.Sprintf("Dry run: the bot would work on %s in a %s sandbox, on %s.", p.Title, cfg.Sandbox.Kind,
-			cfg.Branches.Of(start.Issue)),
+			run.Branch(start.Issue)),
 	}
 	for _, t := range p.Tasks {
 		lines = append(lines, "- "+t.Title)

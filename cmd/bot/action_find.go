@@ -41,11 +41,11 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 	}
 	j := eventjob.New(
 		delivery.Config{
-			Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, Branches: cfg.Branches, People: cfg.People,
+			Store: db, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label}, People: cfg.People,
 			Mask: mask, Now: time.Now,
 		},
 		reconcile.Config{
-			Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Branches: cfg.Branches, Mask: mask, Now: time.Now,
+			Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Mask: mask, Now: time.Now,
 		},
 	)
 	defer func() { err = errors.Join(err, j.Close(ctx), db.Close()) }()

@@ -46,9 +46,7 @@ func (r *runner) find(example, name string, event map[string]any) step {
 	}
 	with := r.with
 	defer func() { r.with = with }()
-	r.with = map[string]string{
-		"mode": ghaction.ModeFind, "github_token": token, "branch_template": with["branch_template"],
-	}
+	r.with = map[string]string{"mode": ghaction.ModeFind, "github_token": token}
 	j := r.job(name, event)
 	got := j.step()
 	if _, err := os.Stat(filepath.Join(j.dir, "ralph", "mirrors")); !errors.Is(err, fs.ErrNotExist) {
@@ -93,9 +91,7 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 		return r.find("commands.yml", "issue_comment", r.commented(number, login, text))
 	}
 
-	for _, place := range []int{1, pr.Number} {
-		finds(t, "resume", commanded(place, person, "/ralph resume"), "1", ghaction.EndQueued)
-	}
+	finds(t, "resume", commanded(pr.Number, person, "/ralph resume"), "1", ghaction.EndQueued)
 	finds(t, "resume by eve", commanded(pr.Number, "eve", "/ralph resume"), "", ghaction.EndRefused)
 	if c := r.last(pr.Number); !strings.Contains(c.Body, "`eve` has the role `triage`") {
 		t.Errorf("eve is told %q", c.Body)
@@ -104,16 +100,6 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("See the description of #%d", pr.Number)) {
 		t.Errorf("the status is %q", c.Body)
 	}
-	finds(t, "help", commanded(1, person, "/ralph help"), "", ghaction.EndNothing)
-	if c := r.last(1); !strings.Contains(c.Body, "`/ralph stop`") {
-		t.Errorf("the help is %q", c.Body)
-	}
-	finds(t, "no command", commanded(1, person, "/ralph dance"), "", ghaction.EndNothing)
-	if c := r.last(1); !strings.Contains(c.Body, "`/ralph help` lists all commands") {
-		t.Errorf("the answer is %q", c.Body)
-	}
-	finds(t, "a remark", r.find("commands.yml", "issue_comment", r.commented(1, person, "Fine.")), "", ghaction.EndNothing)
-
 	finds(t, "stop by eve", commanded(pr.Number, "eve", "/ralph stop"), "", ghaction.EndRefused)
 	if !slices.Contains(r.issue(1).Labels, "ralph") {
 		t.Fatal("eve has stopped the run")
@@ -122,19 +108,6 @@ func TestActionFindsTheQueueOfACommand(t *testing.T) {
 	log := rest()
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != run.ExitCancelled {
 		t.Errorf("the job at work ended with %v\n%s", err, log)
-	}
-	finds(t, "status of what has ended", commanded(1, person, "/ralph status"), "1", ghaction.EndQueued)
-	finds(t, "stop once more", commanded(1, person, "/ralph stop"), "", ghaction.EndNothing)
-	if c := r.last(1); !strings.Contains(c.Body, "There is no run to stop.") {
-		t.Errorf("the answer is %q", c.Body)
-	}
-
-	// What is not called like the bot's is not the bot's.
-	r.with["branch_template"] = "bots/{issue}"
-	said := len(r.issue(pr.Number).Comments)
-	finds(t, "another's pull request", commanded(pr.Number, "eve", "/ralph resume"), "", ghaction.EndNothing)
-	if all := r.issue(pr.Number).Comments; len(all) != said+1 {
-		t.Errorf("on another's pull request: %+v", all)
 	}
 }
 
@@ -158,7 +131,6 @@ func TestActionFindsTheQueueOfAReview(t *testing.T) {
 	}
 	r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."})
 	event := r.event("submitted")
-	finds(t, "by grace", r.find("review.yml", "pull_request_review", event), "1", ghaction.EndQueued)
 	handed := r.relayed(event)
 	finds(t, "by grace, handed on", r.find("review.yml", "workflow_run", handed), "1", ghaction.EndQueued)
 	handed["workflow_run"].(map[string]any)["head_repository"] = map[string]any{"node_id": "R_other"}

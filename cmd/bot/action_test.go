@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -385,53 +384,42 @@ func TestI7CancelledJobSavesAndTheNextGoesOn(t *testing.T) {
 	}
 }
 
-// A job that is killed says nothing. A step that finishes, if the job gets that
-// far, tells people; going on does not depend on it.
-func TestKilledJobIsFinishedOrGoesOn(t *testing.T) {
+// A job that is killed says nothing. The step that finishes tells people, and the next
+// job goes on where the branch is.
+func TestKilledJobIsFinishedAndTheNextGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, finish := range map[string]bool{"with a finishing step": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: stuckOnTwo})
-			event := r.labelled("Say hello", threeTasks)
-			first := r.job("issues", event)
-			cmd, rest := first.until("::group::Iteration 2")
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			rest()
-			_ = cmd.Wait() // it was killed
-			if outputs := first.ended(0, "").outputs; len(outputs) != 0 {
-				t.Errorf("outputs of a step that was killed: %v", outputs)
-			}
-			if finish {
-				r.with["mode"] = ghaction.ModeFinish
-				got := first.step()
-				delete(r.with, "mode")
-				if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) ||
-					got.outputs["pr_url"] != r.onlyPR().URL {
-					t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-				}
-				if comments := r.issue(1).Comments; len(comments) != 1 ||
-					!strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
-					t.Errorf("comments: %v", comments)
-				}
-				// Once is enough.
-				if got := first.step(); got.code == 0 && got.outputs["end_reason"] == ghaction.EndUnusable {
-					t.Errorf("%v", got.outputs)
-				}
-			}
-			r.rewrite(writesAll)
-			got := r.job("issues", event).step()
-			if got.code != 0 || got.outputs["tasks_done"] != "3" {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-			once := slices.DeleteFunc(subjects(r.onlyPR().Commits),
-				func(s string) bool { return s == "chore: record what was tried" })
-			if diff := gocmp.Diff(wantSubjects, once); diff != "" {
-				t.Error(diff)
-			}
-		})
+	r := newRunner(t, setting{script: stuckOnTwo})
+	event := r.labelled("Say hello", threeTasks)
+	first := r.job("issues", event)
+	cmd, rest := first.until("::group::Iteration 2")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	rest()
+	_ = cmd.Wait() // it was killed
+	if outputs := first.ended(0, "").outputs; len(outputs) != 0 {
+		t.Errorf("outputs of a step that was killed: %v", outputs)
+	}
+	r.with["mode"] = ghaction.ModeFinish
+	got := first.step()
+	if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) ||
+		got.outputs["pr_url"] != r.onlyPR().URL {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if comments := r.issue(1).Comments; len(comments) != 1 ||
+		!strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
+		t.Errorf("comments: %v", comments)
+	}
+	delete(r.with, "mode")
+	r.rewrite(writesAll)
+	got = r.job("issues", event).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	once := slices.DeleteFunc(subjects(r.onlyPR().Commits),
+		func(s string) bool { return s == "chore: record what was tried" })
+	if diff := gocmp.Diff(wantSubjects, once); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -524,63 +512,6 @@ func (r *runner) react(number int, content string) {
 	}
 }
 
-// TestActionOnASchedule: a job that nobody's event has started works the label
-// whose own job never came, and no other.
-func TestActionOnASchedule(t *testing.T) {
-	t.Parallel()
-	clock := &slowClock{}
-	clock.pass(-30 * time.Minute)
-	r := newRunner(t, setting{script: writesAll, gitHubClock: clock.now})
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const begunElsewhere, edited, waits, next = 1, 2, 4, 5
-	r.label("In another job's hands", threeTasks)
-	_, err := r.sim.CreateUser("eve")
-	must(err)
-	must(r.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage))
-	r.label("Edited since", threeTasks)
-	byEve, err := r.sim.CreateIssue(person, repoOf, person, "By a stranger", threeTasks)
-	must(err)
-	r.relabel(byEve, "eve")
-	r.label("Say hello", threeTasks)
-	r.label("Say hello again", threeTasks)
-	r.react(begunElsewhere, ghapp.ReactionSeen)
-	clock.pass(time.Minute)
-	must(r.sim.EditIssue(person, repoOf, edited, person, "Edited since", threeTasks+"\n- [ ] and something else\n"))
-
-	event := map[string]any{"schedule": "17 * * * *"}
-	got := r.job("schedule", event).step()
-	if got.code != 0 || strings.Contains(got.log, "nothing to do") {
-		t.Fatalf("exit code %d\n%s", got.code, got.log)
-	}
-	if pr := r.onlyPR(); pr.Head != fmt.Sprintf("ralph/%d", waits) || got.outputs["tasks_done"] != "3" {
-		t.Errorf("worked %s, outputs %v", pr.Head, got.outputs)
-	}
-	if c := r.issue(byEve.Number).Comments; len(c) != 1 || !strings.Contains(c[0].Body, "eve") {
-		t.Errorf("the stranger was told %+v", c)
-	}
-	got = r.job("schedule", event).step()
-	if got.code != 0 || got.outputs["branch"] != fmt.Sprintf("ralph/%d", next) {
-		t.Errorf("the next job: exit code %d, outputs %v", got.code, got.outputs)
-	}
-	got = r.job("schedule", event).step()
-	if got.code != 0 || got.outputs["end_reason"] != string(ghaction.EndNothing) {
-		t.Errorf("the last job: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	for _, n := range []int{begunElsewhere, edited} {
-		if c := r.issue(n).Comments; len(c) != 0 {
-			t.Errorf("on #%d: %+v", n, c)
-		}
-	}
-	if c := r.issue(byEve.Number).Comments; len(c) != 1 {
-		t.Errorf("the stranger was told again: %+v", c)
-	}
-}
-
 func TestActionSaysWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{
@@ -633,10 +564,6 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 			says: "not a step of a GitHub Actions workflow",
 		},
 		"a good config": {code: run.ExitFailed, end: string(run.EndFailed), says: "gatez"},
-		"a bot's own branch": {
-			with: map[string]string{"branch_template": "main"}, code: run.ExitUsage,
-			says: "branch_template: it must hold {issue} once",
-		},
 		"a base": {
 			with: map[string]string{"base_branch": "nowhere"}, code: run.ExitFailed, end: string(run.EndFailed),
 			says: "the workflow sets the branch `nowhere` as base",
@@ -659,67 +586,28 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 				!strings.Contains(got.summary, c.says) {
 				t.Errorf("nothing says %q; the log:\n%s\nthe summary:\n%s", c.says, got.log, got.summary)
 			}
+			if name == "a good config" { // which people are told on the issue, once, though no job knows of another
+				own.job("issues", event).step()
+				if said := own.said(1); len(slices.DeleteFunc(said, func(s string) bool {
+					return !strings.Contains(s, "gatez")
+				})) != 1 {
+					t.Errorf("said %q", said)
+				}
+			}
 		})
 	}
 }
 
-// What the workflow says of the pull request and the plan, and where the rest is.
+// What the workflow says of the pull request, and where the rest is.
 func TestActionTakesTheWorkflowsChoices(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{script: writesAll, files: map[string]string{
-		"README.md": "#\n", config.RepoPath: "broken: [\n", "tools/ralph.yml": "progress: {keep: true}\n",
+		"README.md": "#\n", config.RepoPath: "broken: [\n", "tools/ralph.yml": "limits: {max_iterations: 1}\n",
 	}})
-	r.with["config"], r.with["draft"], r.with["max_iterations"] = "tools/ralph.yml", "false", "1"
-	event := r.labelled("Say hello", threeTasks)
-	got := r.job("issues", event).step()
+	r.with["config"], r.with["draft"] = "tools/ralph.yml", "false"
+	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
 	if pr := r.onlyPR(); got.code != run.ExitMaxIterations || pr.Draft {
 		t.Errorf("exit code %d, draft %v\n%s", got.code, pr.Draft, got.log)
-	}
-	delete(r.with, "max_iterations")
-	if got = r.job("issues", event).step(); got.code != 0 || r.contents("ralph/1")[".ralph/1/progress.md"] == "" {
-		t.Errorf("exit code %d; the file that is to be kept is gone: %v\n%s", got.code,
-			slices.Sorted(maps.Keys(r.contents("ralph/1"))), got.log)
-	}
-
-	r = newRunner(t, setting{script: writesAll})
-	r.with["plan_approval"] = "required"
-	got = r.job("issues", r.labelled("Say hello", threeTasks)).step()
-	if got.code != run.ExitAwaitingPerson || got.outputs["end_reason"] != string(run.EndAwaitingPerson) ||
-		!strings.Contains(r.issue(1).Comments[0].Body, "/ralph approve") {
-		t.Errorf("exit code %d, outputs %v, comments %v\n%s", got.code, got.outputs, r.issue(1).Comments, got.log)
-	}
-}
-
-// TestActionTakesTheOwnersConfiguration where the repository has none and the
-// job's token sees it.
-func TestActionTakesTheOwnersConfiguration(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: writesAll})
-	r.ownerRepo("limits: {max_iterations: 1}\n")
-	token, err := r.sim.Token(r.install.ID, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.with["github_token"] = token
-	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
-		t.Errorf("exit code %d\n%s", got.code, got.log)
-	}
-}
-
-// TestActionTellsOfAConfigurationOnce though no job knows of another.
-func TestActionTellsOfAConfigurationOnce(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{
-		script: writesAll, files: map[string]string{"README.md": "#\n", config.RepoPath: "colour: red\n"},
-	})
-	event := r.labelled("Say hello", threeTasks)
-	for range 2 {
-		if got := r.job("issues", event).step(); got.code != run.ExitFailed || !strings.Contains(got.log, "1:1") {
-			t.Errorf("exit code %d\n%s", got.code, got.log)
-		}
-	}
-	if said := r.said(1); len(said) != 1 || !strings.Contains(said[0], "1:1") {
-		t.Errorf("said %q", said)
 	}
 }
 
@@ -737,13 +625,16 @@ func (r *runner) commented(number int, login, text string) map[string]any {
 	}
 }
 
+// fourTasks does a fourth, too.
+var fourTasks = strings.Replace(writesAll, "default:",
+	"  four: [{files: {four.txt: \"4\\n\"}, tick: true, say: done}]\ndefault:", 1)
+
 // A job knows nothing of those before it: what a command is about is read from
 // the branch, the pull request and the issue.
 func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{
-		script: strings.Replace(writesAll, "default:",
-			"  four: [{files: {four.txt: \"4\\n\"}, tick: true, say: done}]\ndefault:", 1),
+		script: fourTasks,
 	})
 	r.with["max_iterations"] = "1"
 	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
@@ -781,41 +672,6 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 		if got := strings.Count(all.Body, n); got != want {
 			t.Errorf("%q is there %d times, want %d:\n%s", n, got, want, all.Body)
 		}
-	}
-}
-
-// A later job finds the branch and the pull request by what they are called, and
-// takes no others for the bot's.
-func TestActionBranchesOfAnotherName(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: reviewed})
-	r.with["branch_template"], r.with["max_iterations"] = "bots/issue-{issue}", "1"
-	got := r.job("issues", r.labelled("Say hello", threeTasks)).step()
-	pr := r.onlyPR()
-	if got.code != run.ExitMaxIterations || pr.Head != "bots/issue-1" || got.outputs["branch"] != pr.Head {
-		t.Fatalf("exit code %d, the pull request is from %s, outputs %v\n%s", got.code, pr.Head, got.outputs, got.log)
-	}
-	delete(r.with, "max_iterations")
-	got = r.job("issue_comment", r.commented(pr.Number, person, "/ralph resume")).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["branch"] != pr.Head {
-		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
-	got = r.job("pull_request_review", r.event("submitted")).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "4" || r.contents(pr.Head)["one.txt"] != "uno\n" ||
-		r.onlyPR().Number != pr.Number {
-		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	if branches, err := r.sim.Branches(person, repoOf); err != nil || len(branches) != 2 {
-		t.Errorf("branches %v, %v", branches, err)
-	}
-	// Under another name, it is not the bot's.
-	r.with["branch_template"] = ""
-	head := r.onlyPR().HeadOID
-	r.review(person, "CHANGES_REQUESTED", "Say it in French.")
-	if got = r.job("pull_request_review", r.event("submitted")).step(); got.code != 0 ||
-		got.outputs["end_reason"] != ghaction.EndNothing || r.onlyPR().HeadOID != head {
-		t.Errorf("by another name: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }
 
@@ -874,71 +730,22 @@ func TestActionReadsAnswers(t *testing.T) {
 	}
 }
 
-// Who may not write gets nothing done by a command either.
-func TestActionCommandsOfOthers(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: writesAll})
-	r.with["max_iterations"] = "1"
-	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitMaxIterations {
-		t.Fatalf("exit code %d\n%s", got.code, got.log)
-	}
-	delete(r.with, "max_iterations")
-	if _, err := r.sim.CreateUser("eve"); err != nil {
-		t.Fatal(err)
-	}
-	before := r.onlyPR()
-	got := r.job("issue_comment", r.commented(before.Number, "eve", "/ralph resume")).step()
-	if got.code != 0 || got.outputs["end_reason"] != ghaction.EndRefused || r.onlyPR().HeadOID != before.HeadOID {
-		t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-}
-
-func TestActionApprovedPlanIsWorkedByALaterJob(t *testing.T) {
-	t.Parallel()
-	for name, edited := range map[string]bool{"as it was posted": false, "edited since": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: writesAll})
-			r.with["plan_approval"] = "required"
-			if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
-				t.Fatalf("exit code %d\n%s", got.code, got.log)
-			}
-			posted := r.issue(1).Comments[0]
-			if edited {
-				if err := r.sim.EditComment(person, repoOf, 1, posted.ID, person, posted.Body+
-					"\n- [ ] T4 Mine coins\n"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			got := r.job("issue_comment", r.commented(1, person, "/ralph approve")).step()
-			if want := map[bool]string{
-				false: string(run.EndAllTasksComplete), true: ghaction.EndNothing,
-			}[edited]; got.code != 0 || got.outputs["end_reason"] != want {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-		})
-	}
-}
-
 // A plan that was approved stays so for the jobs that go on with it, and with what
 // people with write access ask for later. One that was changed on the branch between
 // two jobs waits again, and can be approved.
 func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 	t.Parallel()
-	approved := func(t *testing.T, iterations string) *runner {
+	approved := func(t *testing.T) *runner {
 		t.Helper()
-		r := newRunner(t, setting{
-			script: strings.Replace(reviewed, "default:", "  Write four: [{files: {four.txt: \"4\\n\"}, say: done}]\ndefault:",
-				1),
-		})
+		r := newRunner(t, setting{script: reviewed})
 		r.user("grace", ghsim.RoleWrite)
 		r.with["plan_approval"] = "required"
 		if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
 			t.Fatalf("exit code %d\n%s", got.code, got.log)
 		}
-		r.with["max_iterations"] = iterations
+		r.with["max_iterations"] = "1"
 		got := r.job("issue_comment", r.commented(1, "grace", "/ralph approve")).step()
-		if pr := r.onlyPR(); got.outputs["tasks_done"] != min(iterations, "3") ||
+		if pr := r.onlyPR(); got.outputs["tasks_done"] != "1" ||
 			!strings.Contains(pr.Commits[len(pr.Commits)-1].Body, "\nRalph-Approved-By: grace\n") {
 			t.Fatalf("exit code %d, outputs %v, commits %+v\n%s", got.code, got.outputs, pr.Commits, got.log)
 		}
@@ -954,21 +761,14 @@ func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 	}
 	t.Run("resumed", func(t *testing.T) {
 		t.Parallel()
-		r := approved(t, "1")
+		r := approved(t)
 		complete(t, r.job("issue_comment", r.commented(1, person, "/ralph resume")).step(), "3")
-		complete(t, r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write four")).step(), "4")
-	})
-	t.Run("reviewed", func(t *testing.T) {
-		t.Parallel()
-		r := approved(t, "50")
-		for n, file := range []string{"one.txt", "two.txt"} {
-			r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: file, Line: 1, Body: "Say it in Italian."})
-			complete(t, r.job("pull_request_review", r.event("submitted")).step(), fmt.Sprint(4+n))
-		}
+		r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
+		complete(t, r.job("pull_request_review", r.event("submitted")).step(), "4")
 	})
 	t.Run("changed on the branch", func(t *testing.T) {
 		t.Parallel()
-		r := approved(t, "1")
+		r := approved(t)
 		const file = ".ralph/1/progress.md"
 		r.push("ralph/1", file, strings.Replace(r.contents("ralph/1")[file], "Write three", "Write the third", 1))
 		for _, say := range []string{"/ralph resume", "/ralph plan"} { // both post the plan as it is now
@@ -984,52 +784,40 @@ func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
 	})
 }
 
-// What is said in a review comes back to the Action by a workflow of its own, or
-// by one that hands it on. All of the review is worked by one run, on the same
-// branch and pull request, and its conversations are answered.
+// What is said in a review comes back to the Action by a workflow of its own. All of
+// the review is worked by one run, on the same branch and pull request, and its
+// conversations are answered.
 func TestActionReviewBecomesWork(t *testing.T) {
 	t.Parallel()
-	for _, handedOn := range []bool{false, true} {
-		t.Run(fmt.Sprintf("handed on %v", handedOn), func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: reviewed})
-			if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != 0 {
-				t.Fatalf("exit code %d\n%s", got.code, got.log)
-			}
-			before := r.onlyPR()
-			r.user("grace", ghsim.RoleWrite)
-			r.user("eve", ghsim.RoleRead)
-			r.review("eve", "CHANGES_REQUESTED", "Mine coins.")
-			name, event := "pull_request_review", r.event("submitted")
-			if handedOn {
-				name, event = "workflow_run", r.relayed(event)
-			}
-			if got := r.job(name, event).step(); got.code != 0 || got.outputs["end_reason"] == string(run.EndAllTasksComplete) ||
-				r.onlyPR().HeadOID != before.HeadOID {
-				t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
+	r := newRunner(t, setting{script: reviewed})
+	if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != 0 {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	before := r.onlyPR()
+	r.user("grace", ghsim.RoleWrite)
+	r.user("eve", ghsim.RoleRead)
+	r.review("eve", "CHANGES_REQUESTED", "Mine coins.")
+	got := r.job("pull_request_review", r.event("submitted")).step()
+	if got.code != 0 || got.outputs["end_reason"] == string(run.EndAllTasksComplete) ||
+		r.onlyPR().HeadOID != before.HeadOID {
+		t.Errorf("by eve: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
 
-			rv := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."},
-				ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "This one, too."})
-			name, event = "pull_request_review", r.event("submitted")
-			if handedOn {
-				name, event = "workflow_run", r.relayed(event)
-			}
-			got := r.job(name, event).step()
-			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
-				got.outputs["tasks_total"] != "5" || got.outputs["pr_number"] != fmt.Sprint(before.Number) {
-				t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-			files := r.contents("ralph/1")
-			if files["one.txt"] != "uno\n" || files["two.txt"] != "due\n" {
-				t.Errorf("one.txt is %q, two.txt %q", files["one.txt"], files["two.txt"])
-			}
-			for _, line := range rv.Lines {
-				if said := r.thread(line); len(said) != 2 || said[1].User != "github-actions[bot]" || !said[1].Resolved {
-					t.Errorf("a conversation: %+v", said)
-				}
-			}
-		})
+	rv := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."},
+		ghsim.ReviewLine{Path: "two.txt", Line: 1, Body: "This one, too."})
+	got = r.job("pull_request_review", r.event("submitted")).step()
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
+		got.outputs["tasks_total"] != "5" || got.outputs["pr_number"] != fmt.Sprint(before.Number) {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	files := r.contents("ralph/1")
+	if files["one.txt"] != "uno\n" || files["two.txt"] != "due\n" {
+		t.Errorf("one.txt is %q, two.txt %q", files["one.txt"], files["two.txt"])
+	}
+	for _, line := range rv.Lines {
+		if said := r.thread(line); len(said) != 2 || said[1].User != "github-actions[bot]" || !said[1].Resolved {
+			t.Errorf("a conversation: %+v", said)
+		}
 	}
 }
 
@@ -1090,104 +878,35 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 	}
 }
 
-// A conversation goes on where an earlier job has answered it: what is said there
-// by those who may is worked, once, with what was said before, and what others say
-// there is not.
-func TestActionConversationThatComesBack(t *testing.T) {
+// A job that is killed before it has answered in a conversation leaves that to the
+// next.
+func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{files: quick, script: writesLog})
 	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
 		t.Fatalf("exit code %d\n%s", got.code, got.log)
 	}
-	r.user("grace", ghsim.RoleWrite)
-	r.user("eve", ghsim.RoleRead)
-	worked := func(tasks, lines int) {
-		t.Helper()
-		got := r.job("pull_request_review", r.event("submitted")).step()
-		now := strings.Count(r.contents("ralph/1")["log.txt"], "x\n")
-		if got.code != 0 || now != lines || got.outputs["tasks_total"] != fmt.Sprint(tasks) && tasks > 0 || tasks == 0 &&
-			got.outputs["end_reason"] != ghaction.EndNothing {
-			t.Errorf("exit code %d, outputs %v, %d lines\n%s", got.code, got.outputs, now, got.log)
-		}
+	about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
+	waits := make(chan struct{}, 1)
+	r.inject(ghsim.Fault{Method: "POST", Match: "/replies$", Hold: make(chan struct{}), Held: waits})
+	cmd := r.job("pull_request_review", r.event("submitted")).command()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
 	}
-	about := r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
-	worked(2, 2)
-	answers := func() (n int) {
-		for _, c := range r.thread(about) {
-			if c.User == "github-actions[bot]" {
-				n++
-			}
-		}
-		return n
+	<-waits
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
 	}
-	r.resolve("grace", about, false)
-	r.reply("grace", about, "That is not enough, a third line please.")
-	worked(3, 3)
-	if said := r.thread(about); answers() != 2 || !said[len(said)-1].Resolved {
+	_ = cmd.Wait() // it was killed
+	if said := r.thread(about); len(said) != 1 {
+		t.Fatalf("the conversation: %+v", said)
+	}
+	got := r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write again")).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" {
+		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") || !said[0].Resolved {
 		t.Errorf("the conversation: %+v", said)
-	}
-
-	// What was worked is not worked again, for whatever reason another job comes.
-	r.resolve("grace", about, false)
-	r.review(person, "CHANGES_REQUESTED", "Once more.")
-	worked(4, 4)
-	r.reply("eve", about, "And mine coins.")
-	worked(0, 4)
-	if said := r.thread(about); answers() != 2 || said[0].Resolved {
-		t.Errorf("the conversation: %+v", said)
-	}
-
-	if body := r.onlyPR().Body; strings.Contains(body, "coins") {
-		t.Errorf("the description:\n%s", body)
-	}
-}
-
-// A job that is killed before it has answered in a conversation leaves that to the
-// next.
-func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
-	t.Parallel()
-	for name, held := range map[string]ghsim.Fault{
-		"resolved":     {Method: "POST", Match: "/replies$"},
-		"not resolved": {Match: "^/graphql resolveReviewThread"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{files: quick, script: writesLog})
-			if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
-				t.Fatalf("exit code %d\n%s", got.code, got.log)
-			}
-			about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
-			waits := make(chan struct{}, 1)
-			held.Hold, held.Held = make(chan struct{}), waits
-			r.inject(held)
-			cmd := r.job("pull_request_review", r.event("submitted")).command()
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			told := regexp.MustCompile(fmt.Sprintf(`(?m)^.*#discussion_r%d\).*/commit/.*$`, about.ID))
-			<-waits
-			if body := r.onlyPR().Body; !told.MatchString(body) || r.thread(about)[0].Resolved != (name == "resolved") {
-				t.Fatalf("the conversation: %+v\n%s", r.thread(about), body)
-			}
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-			_ = cmd.Wait() // it was killed
-			if said := r.thread(about); len(said) != 1 {
-				t.Fatalf("the conversation: %+v", said)
-			}
-			for n := range 2 {
-				got := r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write again")).step()
-				if got.code != 0 || got.outputs["tasks_done"] != fmt.Sprint(3+n) {
-					t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-				}
-				if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") ||
-					said[0].Resolved != (n == 0) {
-					t.Errorf("the conversation: %+v", said)
-				}
-				r.resolve(person, about, false) // as somebody has left it
-			}
-		})
 	}
 }
 
@@ -1226,108 +945,96 @@ func (r *runner) relayed(review map[string]any) map[string]any {
 	}
 }
 
-// A run that a server began is gone on with by a job under its own token, and one
-// that a job began by a server, where somebody has said that the two belong
-// together. Otherwise the pull request is somebody else's.
+// A run that a server began is gone on with by a job under its own token, and then by
+// the server again, where somebody has said that the two belong together. Otherwise the
+// pull request is somebody else's.
 func TestRunGoesOnBehindAnotherDoor(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ jobFirst, named bool }{
-		"server, then job": {named: true}, "job, then server": {jobFirst: true, named: true}, "a server nobody has named": {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: stuckOnTwo, change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 1 }})
-			r.with["max_iterations"] = "1"
-			server, err := r.sim.CreateApp(ghsim.AppOptions{
-				Slug: "my-app", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := r.sim.Install(server.ID, person+"/"+repoOf); err != nil {
-				t.Fatal(err)
-			}
-			theirs := *r.stage
-			theirs.app = server
-			theirs.config.GitHub.AppID, theirs.config.GitHub.PrivateKey = server.ID, config.Secret(server.PrivateKeyPEM)
-			theirs.config.GitHub.WebhookSecrets = []config.Secret{config.Secret(server.WebhookSecret)}
-			if c.named {
-				theirs.config.GitHub.PullRequestsOf = []string{"github-actions[bot]"}
-				r.with["pull_requests_of"] = "my-app[bot]"
-			}
-			var event map[string]any
-			if c.jobFirst {
-				event = r.labelled("Say hello", threeTasks)
-				if got := r.job("issues", event).step(); got.code != run.ExitMaxIterations {
-					t.Fatalf("exit code %d\n%s", got.code, got.log)
-				}
-			} else {
-				s := theirs.serve()
-				event = r.labelled("Say hello", threeTasks)
-				theirs.ended(s.store, r.issue(1))
-				theirs.processed(s)
-				s.stop()
-			}
-			begun := r.onlyPR()
-			r.rewrite(writesAll)
-			delete(r.with, "max_iterations")
-			theirs.config.Limits.MaxIterations = 50
-			if c.jobFirst {
-				s := theirs.serve()
-				if err := r.sim.RemoveLabel(person, repoOf, 1, person, "ralph"); err != nil {
-					t.Fatal(err)
-				}
-				r.relabel(r.issue(1), person)
-				theirs.ended(s.store, r.issue(1))
-				theirs.processed(s)
-			} else if got := r.job("issues", event).step(); (got.code == 0) != c.named {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-			if !c.named && !strings.Contains(r.issue(1).Comments[1].Body, "somebody else already opened a pull request") {
-				t.Errorf("nobody is told why: %v", r.issue(1).Comments)
-			}
-			if pr := r.onlyPR(); pr.Number != begun.Number || strings.Contains(pr.Body, "- [x] T3 Write three") != c.named {
-				t.Errorf("pull request #%d of %s was #%d:\n%s", pr.Number, pr.User, begun.Number, pr.Body)
-			}
-		})
+	r := newRunner(t, setting{script: fourTasks, change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 1 }})
+	r.with["max_iterations"] = "1"
+	server, err := r.sim.CreateApp(ghsim.AppOptions{
+		Slug: "my-app", Permissions: ghapp.Permissions(), Events: handlers.Subscriptions(),
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := r.sim.Install(server.ID, person+"/"+repoOf); err != nil {
+		t.Fatal(err)
+	}
+	theirs := *r.stage
+	theirs.app = server
+	theirs.config.GitHub.AppID, theirs.config.GitHub.PrivateKey = server.ID, config.Secret(server.PrivateKeyPEM)
+	theirs.config.GitHub.WebhookSecrets = []config.Secret{config.Secret(server.WebhookSecret)}
+	done := func(want int) {
+		t.Helper()
+		if pr := r.onlyPR(); strings.Count(pr.Body, "- [x] T") != want || pr.User != "my-app[bot]" {
+			t.Errorf("want %d tasks done, have #%d of %s:\n%s", want, pr.Number, pr.User, pr.Body)
+		}
+	}
+	s := theirs.serve()
+	event := r.labelled("Say hello", threeTasks+"- [ ] Write four\n")
+	first := theirs.ended(s.store, r.issue(1))
+	theirs.processed(s)
+	s.stop()
+	done(1)
+
+	if got := r.job("issues", event).step(); got.code == 0 || got.code == run.ExitMaxIterations {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if !slices.ContainsFunc(r.said(1), func(said string) bool {
+		return strings.Contains(said, "somebody else already opened a pull request")
+	}) {
+		t.Errorf("nobody is told why: %q", r.said(1))
+	}
+	done(1)
+
+	r.with["pull_requests_of"] = "my-app[bot]"
+	if got := r.job("issues", event).step(); got.code != run.ExitMaxIterations {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	done(3) // one by the job before, which could not show it
+
+	theirs.config.GitHub.PullRequestsOf = []string{"github-actions[bot]"}
+	s = theirs.serve()
+	if err := r.sim.RemoveLabel(person, repoOf, 1, person, "ralph"); err != nil {
+		t.Fatal(err)
+	}
+	r.relabel(r.issue(1), person)
+	theirs.another(s, r.issue(1), first.Run)
+	theirs.processed(s)
+	done(4)
 }
 
 // What a branch is called, in the inputs or by whoever opened a pull request,
 // reaches neither a shell nor the runner.
 func TestHostileBranchNamesStayNames(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"x$(touch pwned)`touch pwned`;touch pwned", "--upload-pack=touch pwned\n::set-env name=EVIL::1"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: writesAll})
-			r.with["base_branch"] = name
-			j := r.job("issues", r.labelled("Say hello", threeTasks))
-			got := j.step()
-			if got.code != run.ExitFailed || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["branch"] != "" &&
-				got.outputs["branch"] != "ralph/1" {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	r := newRunner(t, setting{script: writesAll})
+	r.with["base_branch"] = "--upload-pack=touch pwned;`touch pwned`$(touch pwned)\n::set-env name=EVIL::1"
+	j := r.job("issues", r.labelled("Say hello", threeTasks))
+	got := j.step()
+	if got.code != run.ExitFailed || got.outputs["end_reason"] != string(run.EndFailed) || got.outputs["branch"] != "" &&
+		got.outputs["branch"] != "ralph/1" {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if _, bad := got.outputs["EVIL"]; bad || len(got.outputs) != len((ghaction.Result{}).Outputs()) {
+		t.Errorf("outputs %v", got.outputs)
+	}
+	for heard := range strings.Lines(spoken(got.log)) {
+		if strings.HasPrefix(heard, "::set-") || strings.HasPrefix(heard, "::add-path") {
+			t.Errorf("the runner is told %q", heard)
+		}
+	}
+	for _, dir := range []string{j.dir, r.dir} {
+		err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.Name() == "pwned" {
+				t.Errorf("a shell has made %s", path)
 			}
-			if _, bad := got.outputs["EVIL"]; bad || len(got.outputs) != len((ghaction.Result{}).Outputs()) {
-				t.Errorf("outputs %v", got.outputs)
-			}
-			for heard := range strings.Lines(spoken(got.log)) {
-				if strings.HasPrefix(heard, "::set-") || strings.HasPrefix(heard, "::add-path") {
-					t.Errorf("the runner is told %q", heard)
-				}
-			}
-			for _, dir := range []string{j.dir, r.dir} {
-				err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-					if err == nil && d.Name() == "pwned" {
-						t.Errorf("a shell has made %s", path)
-					}
-					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			return err
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -1360,38 +1067,28 @@ gates: [{name: style, blocking: false, run: "echo 'README.md:1: bad'; exit 1"}]
 `}
 }
 
-// TestActionClosesItsCheckRun: a job closes the check run that it has made, with what the checks say of
-// lines, also where GitHub's answer to the making of it was lost.
+// TestActionClosesItsCheckRun: a job closes the check run that it has made, with what the
+// checks say of lines, though GitHub's answer to the making of it was lost.
 func TestActionClosesItsCheckRun(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]bool{"made": false, "made, and the answer lost": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{files: advises(), script: writesLog})
-			if lost {
-				if err := r.sim.Inject(ghsim.Fault{Match: "^/graphql createCheckRun", Status: 502, After: true}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r.with["deadline"] = "1m"
-			got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step()
-			if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-			if pr := r.onlyPR(); pr.Draft {
-				t.Errorf("#%d is still a draft", pr.Number)
-			}
-			said, head := r.checks()
-			if diff := gocmp.Diff([]string{"completed success"}, said); diff != "" {
-				t.Errorf("check runs by commit (-want +got):\n%s", diff)
-			}
-			want := []ghsim.Annotation{
-				{Path: "README.md", StartLine: 1, EndLine: 1, Level: "warning", Title: "style", Message: "bad"},
-			}
-			if diff := gocmp.Diff(want, head.Annotations); diff != "" {
-				t.Errorf("annotations (-want +got):\n%s", diff)
-			}
-		})
+	r := newRunner(t, setting{files: advises(), script: writesLog})
+	r.inject(ghsim.Fault{Match: "^/graphql createCheckRun", Status: 502, After: true})
+	got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step()
+	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if pr := r.onlyPR(); pr.Draft {
+		t.Errorf("#%d is still a draft", pr.Number)
+	}
+	said, head := r.checks()
+	if diff := gocmp.Diff([]string{"completed success"}, said); diff != "" {
+		t.Errorf("check runs by commit (-want +got):\n%s", diff)
+	}
+	want := []ghsim.Annotation{
+		{Path: "README.md", StartLine: 1, EndLine: 1, Level: "warning", Title: "style", Message: "bad"},
+	}
+	if diff := gocmp.Diff(want, head.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 }
 
@@ -1401,50 +1098,39 @@ func TestActionClosesItsCheckRun(t *testing.T) {
 func TestActionThatMayOpenNoPullRequests(t *testing.T) {
 	t.Parallel()
 	const setting1, setting2 = "Settings → Actions → General", "Allow GitHub Actions to create and approve pull requests"
-	for name, c := range map[string]struct {
-		body  string
-		total string
-	}{
-		"before the rest of the work": {threeTasks, "3"},
-		"after all of it":             {"- [ ] Write one\n", "1"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{script: writesAll})
-			r.mayOpenPulls(false)
-			event := r.labelled("Say hello", c.body)
-			got := r.job("issues", event).step()
-			if got.code != run.EndFailed.ExitCode() || got.outputs["end_reason"] != string(run.EndFailed) ||
-				got.outputs["tasks_done"] != "1" || got.outputs["branch"] != "ralph/1" || got.outputs["pr_url"] != "" {
-				t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
+	r := newRunner(t, setting{script: writesAll})
+	r.mayOpenPulls(false)
+	event := r.labelled("Say hello", threeTasks)
+	got := r.job("issues", event).step()
+	if got.code != run.EndFailed.ExitCode() || got.outputs["end_reason"] != string(run.EndFailed) ||
+		got.outputs["tasks_done"] != "1" || got.outputs["branch"] != "ralph/1" || got.outputs["pr_url"] != "" {
+		t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
+	}
+	comments := r.issue(1).Comments
+	if len(comments) != 1 {
+		t.Fatalf("comments: %v", comments)
+	}
+	for what, text := range map[string]string{"comment": comments[0].Body, "log": got.log, "summary": got.summary} {
+		for _, want := range []string{setting1, setting2, "`ralph/1`"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s lacks %q:\n%s", what, want, text)
 			}
-			comments := r.issue(1).Comments
-			if len(comments) != 1 {
-				t.Fatalf("comments: %v", comments)
-			}
-			for what, text := range map[string]string{"comment": comments[0].Body, "log": got.log, "summary": got.summary} {
-				for _, want := range []string{setting1, setting2, "`ralph/1`"} {
-					if !strings.Contains(text, want) {
-						t.Errorf("the %s lacks %q:\n%s", what, want, text)
-					}
-				}
-			}
-			if n := strings.Count(comments[0].Body, setting2); n != 1 {
-				t.Errorf("it is said %d times:\n%s", n, comments[0].Body)
-			}
-			if calls := r.sim.CallCounts()["POST /repos/{owner}/{repo}/pulls"]; calls > 2 {
-				t.Errorf("GitHub was asked %d times", calls)
-			}
+		}
+	}
+	if n := strings.Count(comments[0].Body, setting2); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, comments[0].Body)
+	}
+	if calls := r.sim.CallCounts()["POST /repos/{owner}/{repo}/pulls"]; calls > 2 {
+		t.Errorf("GitHub was asked %d times", calls)
+	}
 
-			r.mayOpenPulls(true)
-			got = r.job("issues", event).step()
-			if got.code != 0 || got.outputs["tasks_done"] != c.total || got.outputs["pr_url"] != r.onlyPR().URL {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-			if pr := r.onlyPR(); pr.Draft || pr.Commits[0].Subject != wantSubjects[0] {
-				t.Errorf("draft %v, commits %q", pr.Draft, subjects(pr.Commits))
-			}
-		})
+	r.mayOpenPulls(true)
+	got = r.job("issues", event).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["pr_url"] != r.onlyPR().URL {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+	}
+	if pr := r.onlyPR(); pr.Draft || pr.Commits[0].Subject != wantSubjects[0] {
+		t.Errorf("draft %v, commits %q", pr.Draft, subjects(pr.Commits))
 	}
 }
 
@@ -1513,7 +1199,7 @@ func TestActionRefusesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, login := range []string{"eve", "eve", "mallory", "eve"} {
+	for _, login := range []string{"eve", "mallory", "eve"} {
 		got := r.job("issue_comment", r.commented(issue.Number, login, "/ralph status")).step()
 		if got.code != 0 || got.outputs["end_reason"] != ghaction.EndRefused {
 			t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
@@ -1541,27 +1227,19 @@ func TestActionRefusesOnce(t *testing.T) {
 // so that what GitHub fails at once is asked of it again.
 func TestActionOutlastsAHiccup(t *testing.T) {
 	t.Parallel()
-	for what, match := range map[string]string{
-		"of the branches":      `^/ada/widgets\.git/`,
-		"of the conversations": "^/graphql repository$",
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r := newRunner(t, setting{files: quick, script: writesLog})
-			if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
-				t.Fatalf("exit code %d\n%s", got.code, got.log)
-			}
-			r.user("grace", ghsim.RoleWrite)
-			r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."})
-			event := r.event("submitted")
-			if err := r.sim.Inject(ghsim.Fault{Match: match, Status: http.StatusBadGateway}); err != nil {
-				t.Fatal(err)
-			}
-			got := r.job("pull_request_review", event).step()
-			if got.code != 0 || got.outputs["tasks_done"] != "2" || !strings.Contains(got.log, "it is tried again") {
-				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-			}
-		})
+	r := newRunner(t, setting{files: quick, script: writesLog})
+	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
+		t.Fatalf("exit code %d\n%s", got.code, got.log)
+	}
+	r.user("grace", ghsim.RoleWrite)
+	r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."})
+	event := r.event("submitted")
+	for _, match := range []string{`^/ada/widgets\.git/`, "^/graphql repository$"} {
+		r.inject(ghsim.Fault{Match: match, Status: http.StatusBadGateway})
+	}
+	got := r.job("pull_request_review", event).step()
+	if got.code != 0 || got.outputs["tasks_done"] != "2" || !strings.Contains(got.log, "it is tried again") {
+		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
 	}
 }
 

@@ -345,7 +345,7 @@ func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.R
 		wrong = append(wrong, fmt.Sprintf("has no label %q", d.cfg.Label))
 		hints = append(hints, fmt.Sprintf("gh label create %s --repo %s", d.cfg.Label, full))
 	}
-	rules, err := repo.BranchRules(ctx, d.cfg.Branches.Of(1))
+	rules, err := repo.BranchRules(ctx, run.Branch(1))
 	if err != nil {
 		f.err = err
 		return f
@@ -353,11 +353,11 @@ func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.R
 	slices.Sort(rules)
 	for _, kind := range slices.Compact(rules) {
 		if why, ok := hindering()[kind]; ok {
-			wrong = append(wrong, "has a ruleset for "+d.cfg.Branches.Named("*")+" by which "+why+" ("+kind+")")
+			wrong = append(wrong, "has a ruleset for "+run.BranchNamed("*")+" by which "+why+" ("+kind+")")
 		}
 	}
 	if len(wrong) > len(hints) {
-		hints = append(hints, "let the App bypass the ruleset, or leave "+d.cfg.Branches.Named("*")+" out of it")
+		hints = append(hints, "let the App bypass the ruleset, or leave "+run.BranchNamed("*")+" out of it")
 	}
 	if len(wrong) > 0 {
 		f.err = &run.UserError{Message: full + " " + strings.Join(wrong, ", and "), Hint: strings.Join(hints, "; ")}

@@ -87,7 +87,6 @@ type parity struct {
 	name, title, body, script string
 	gates                     []config.Gate
 	repo                      string // .github/ralph.yml
-	branches                  run.BranchTemplate
 	end                       run.EndReason
 }
 
@@ -108,8 +107,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 `,
 		},
 		{
-			name: "a person is needed, on a branch of another name", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n",
-			branches: "bots/issue-{issue}", end: run.EndAwaitingPerson, script: `model: scripted
+			name: "a person is needed", title: "Say hello", body: "- [ ] Write one\n- [ ] Write two\n",
+			end: run.EndAwaitingPerson, script: `model: scripted
 tasks:
   one: [{claim: "blocked: nobody says what one is"}]
 default: [{files: {two.txt: "2\n"}, say: done}]
@@ -135,11 +134,7 @@ func (p parity) setting() setting {
 	if p.repo != "" {
 		files[config.RepoPath] = p.repo
 	}
-	return setting{files: files, script: p.script, gates: p.gates, change: func(c *config.Server) {
-		if p.branches != "" {
-			c.Branches = p.branches
-		}
-	}}
+	return setting{files: files, script: p.script, gates: p.gates}
 }
 
 // onGitHub is what is on the branch and in the pull request.
@@ -183,7 +178,6 @@ func throughAction(t *testing.T, p parity) outcome {
 	for _, g := range p.gates {
 		r.with["gates"] += g.Run + "\n"
 	}
-	r.with["branch_template"] = string(p.branches)
 	got := r.job("issues", r.labelled(p.title, p.body)).step()
 	if got.code != p.end.ExitCode() {
 		t.Errorf("exit code %d, want %d\n%s", got.code, p.end.ExitCode(), got.log)
@@ -232,9 +226,6 @@ func throughCLI(t *testing.T, p parity) outcome {
 	args := []string{"run", plan, "--agent", "script", "--script", script, "--review", "--json"}
 	for _, g := range p.gates {
 		args = append(args, "--gate", g.Run)
-	}
-	if p.branches != "" {
-		args = append(args, "--branch-template", string(p.branches))
 	}
 	cmd := exec.CommandContext(t.Context(), testProgram(t), args...)
 	cmd.Dir = repo

@@ -51,7 +51,6 @@ type runCmd struct {
 	Branch     string   `xor:"place" help:"Work on this branch, created from the one that is checked out if needed. Default: the branch named in a prd.json, else the plan's own branch." placeholder:"NAME"`
 	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
 	Worktree   *bool    `negatable:"" env:"RALPH_WORKTREE" help:"Leave your checkout as it is and commit to the branch beside it. --no-worktree checks that branch out instead. Default: beside, except while the files of a spec are written."`
-	Branches   string   `name:"branch-template" env:"RALPH_BRANCH_TEMPLATE" default:"ralph/{issue}" help:"The name of the plan's own branch; {issue} is replaced by the plan's name. Without {issue} it means the same as --branch (default: ${default})." placeholder:"NAME"`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work uncommitted in the checkout. A line DO_NOT_COMMIT in the plan does the same."`
 	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
 	AllowDirty bool     `name:"allow-dirty" help:"Start even if tracked files have uncommitted changes; the run ignores them."`
@@ -351,7 +350,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
-		Branches: run.BranchTemplate(c.Branches), Branch: c.Branch, Here: c.Here,
+		Branch:   c.Branch, Here: c.Here,
 		Switch: c.Worktree != nil && !*c.Worktree,
 		Once:   c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
@@ -381,22 +380,8 @@ func checkImage(sandbox, image string) error {
 	}
 }
 
-// checkBranches checks what was said of branches. A template that names a single
-// branch is that branch.
+// checkBranches checks what was said of branches.
 func (c *runCmd) checkBranches() error {
-	template := run.BranchTemplate(c.Branches)
-	if template.Fixed() {
-		if c.Branch == "" && !c.Here && !c.NoCommit {
-			c.Branch = c.Branches
-		}
-		c.Branches, template = "", ""
-	}
-	if err := template.Check(); err != nil {
-		return &run.UserError{
-			Message: "--branch-template: " + err.Error(),
-			Hint:    "omit it, or use a name such as " + string(run.DefaultBranchTemplate),
-		}
-	}
 	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
 		return &run.UserError{
 			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it",

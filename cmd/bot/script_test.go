@@ -110,7 +110,7 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{
-		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "RALPH_BRANCH_TEMPLATE", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "GOFLAGS",
+		"PATH", "HOME", "XDG_CACHE_HOME", "RALPH_DATA_DIR", "GIT_CONFIG_NOSYSTEM", "GOCACHE", "GOFLAGS",
 		"TMPDIR", "WORK",
 		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 		"RALPH_LOCAL_ISOLATION",

@@ -288,10 +288,10 @@ func newParts(
 	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
 	p.deliveries = delivery.Config{
 		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
-		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Branches: cfg.Branches, Mask: mask, Now: obs.now,
+		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Mask: mask, Now: obs.now,
 	}
 	p.reconcile = reconcile.Config{
-		Store: p.store, GitHub: gh, Git: git, Branches: cfg.Branches, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
+		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
 		Resources: host.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
@@ -384,7 +384,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
 	a.sweeper = &redelivery.Sweeper{
-		Store: a.store, GitHub: a.github, Label: cfg.Label, Branches: cfg.Branches, Deliver: a.deliveries.Deliver,
+		Store: a.store, GitHub: a.github, Label: cfg.Label, Deliver: a.deliveries.Deliver,
 		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,
 	}
 	return a, nil

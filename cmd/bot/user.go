@@ -35,7 +35,7 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 	c.user.Agent = c.portable.agent(c.user.Agent)
 	values := map[string]string{
 		"agent": c.user.Agent.Name, "sandbox": c.user.Sandbox.Kind, "local-isolation": c.user.Sandbox.LocalIsolation,
-		"branch-template": string(c.user.Branches), "devcontainer": string(c.user.Sandbox.Devcontainer),
+		"devcontainer": string(c.user.Sandbox.Devcontainer),
 		"notify-every": c.portable.get(portableEvery),
 	}
 	resolveOwn(ctx, values, func(name string) { c.ownDevcontainer = c.ownDevcontainer || name == "devcontainer" })

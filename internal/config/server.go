@@ -76,8 +76,6 @@ type Server struct {
 	Private []string
 	// Label is the label that starts a run.
 	Label string
-	// Branches names the branches that work goes to.
-	Branches run.BranchTemplate
 	// Welcome has the first issue of each repository explain what will happen.
 	Welcome bool
 	Agent   Agent
@@ -247,8 +245,6 @@ type serverFile struct {
 	DataDir string `yaml:"data_dir"`
 	Label   string `yaml:"label"`
 
-	BranchTemplate string `yaml:"branch_template"`
-
 	Welcome bool      `yaml:"welcome"`
 	Agent   agentFile `yaml:"agent"`
 	Model   struct {
@@ -335,8 +331,6 @@ func DefaultServer() Server {
 		},
 		DataDir: "/var/lib/ralph",
 		Label:   "ralph",
-
-		Branches: run.DefaultBranchTemplate,
 
 		Welcome: true,
 		Agent:   Agent{Name: AgentClaude},
@@ -443,7 +437,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	d := DefaultServer()
 	var f serverFile
 	f.Listen, f.DataDir, f.Label, f.Welcome, f.Workers = d.Listen, d.DataDir, d.Label, d.Welcome, whole(d.Workers)
-	f.BranchTemplate = string(d.Branches)
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory),
@@ -473,8 +466,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		},
 		DataDir: within(dir, f.DataDir),
 		Label:   f.Label,
-
-		Branches: run.BranchTemplate(f.BranchTemplate),
 
 		Welcome: f.Welcome,
 		Agent:   f.Agent.agent(dir),
@@ -572,9 +563,6 @@ func (s Server) check(report reporter) {
 	// GitHub refuses label names over 50 characters.
 	if n := utf8.RuneCountInString(s.Label); n == 0 || n > 50 || !printable(s.Label) {
 		report("$.label", "must be 1 to 50 printable characters")
-	}
-	if err := s.Branches.Check(); err != nil {
-		report("$.branch_template", "%s", err)
 	}
 	switch s.Agent.Name {
 	case AgentClaude, AgentCodex, AgentGemini:

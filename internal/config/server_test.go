@@ -81,7 +81,6 @@ func TestLoadServerEverything(t *testing.T) {
 listen: ":9000"
 data_dir: data
 label: bot
-branch_template: bots/ralph-{issue}
 welcome: false
 workers: 2
 allow_local_sandbox: true
@@ -167,7 +166,7 @@ log:
 			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook",
 			"/etc/ralph/team.url", "/etc/ralph/hook.secret",
 		},
-		Label: "bot", Branches: "bots/ralph-{issue}", Workers: 2,
+		Label: "bot", Workers: 2,
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
@@ -300,10 +299,6 @@ func TestLoadServerSecrets(t *testing.T) {
 func TestLoadServerRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, source, want string }{
-		{
-			"branches of people", minimal + "branch_template: release-{issue}\n",
-			confPath + ":5:18: branch_template: it must begin with a folder of the bot's own",
-		},
 		{"unknown key", minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
 		{
 			"secret in the file", minimal + "webhook_secret: hunter2\n",

@@ -19,8 +19,7 @@ const UserFile = "ralph/config.yml"
 // User is what a person wants of each `bot run` that does not say otherwise. The
 // zero value says nothing. Its keys are those of the server's file.
 type User struct {
-	Branches run.BranchTemplate
-	Agent    Agent
+	Agent Agent
 	// Sandbox has Kind, Image, Devcontainer and LocalIsolation only.
 	Sandbox Sandbox
 	// Limits are zero where the file names none.
@@ -30,9 +29,8 @@ type User struct {
 }
 
 type userFile struct {
-	BranchTemplate string    `yaml:"branch_template"`
-	Agent          agentFile `yaml:"agent"`
-	Sandbox        struct {
+	Agent   agentFile `yaml:"agent"`
+	Sandbox struct {
 		Kind           string       `yaml:"kind"`
 		Image          string       `yaml:"image"`
 		Devcontainer   Devcontainer `yaml:"devcontainer"`
@@ -75,8 +73,7 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
 	}
 	u := User{
-		Branches: run.BranchTemplate(f.BranchTemplate),
-		Agent:    f.Agent.agent(dir),
+		Agent: f.Agent.agent(dir),
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
 			LocalIsolation: f.Sandbox.LocalIsolation,
@@ -89,9 +86,6 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 }
 
 func (u User) check(report reporter) {
-	if err := u.Branches.Check(); err != nil {
-		report("$.branch_template", "%s", err)
-	}
 	oneOf := func(path, value string, words ...string) {
 		if value != "" && !slices.Contains(words, value) {
 			report(path, "%q is not one of %s", clip(value), strings.Join(words, ", "))

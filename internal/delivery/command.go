@@ -271,7 +271,7 @@ func (r *Receiver) status(o order) (reply, error) {
 		rep.text = "No run has started here yet. Comment `/ralph start` to start one."
 		return rep, nil
 	}
-	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Branches: r.Branches, Agent: r.AgentName, Mask: r.Mask,
+	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Agent: r.AgentName, Mask: r.Mask,
 		Label: r.Decoder.Label}
 	v, err := p.View(o.was)
 	if err != nil {

@@ -418,20 +418,3 @@ func TestNothingToWorkOn(t *testing.T) {
 		}
 	}
 }
-
-// TestWorkStaysOnItsBranch, also where the operator calls others otherwise since.
-func TestWorkStaysOnItsBranch(t *testing.T) {
-	t.Parallel()
-	st := deliverytest.New(t, nil)
-	issue := st.Begin()
-	st.Save(issue, func(s *loop.State) { cancelled(s); s.Branch = "ralph/1" })
-	st.Receiver.Branches = "bots/issue-{issue}"
-	st.Say(ada, issue, "/ralph resume")
-	st.Work()
-	if n, _ := st.Runs(issue); n != 2 || st.State(issue).Branch != "ralph/1" {
-		t.Errorf("run %d goes on on %q", n, st.State(issue).Branch)
-	}
-	if next := st.Begin(); st.State(next).Branch != "" {
-		t.Errorf("another issue's is %q", st.State(next).Branch)
-	}
-}

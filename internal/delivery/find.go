@@ -9,6 +9,7 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/review"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -130,7 +131,7 @@ func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) 
 		len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
 		return reply{}, err
 	}
-	pr, err := o.repo.FindPR(ctx, r.Branches.Of(o.Issue))
+	pr, err := o.repo.FindPR(ctx, run.Branch(o.Issue))
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return reply{}, nil
 	}
@@ -169,7 +170,7 @@ func (r *Receiver) findFeedback(ctx context.Context, d store.Delivery,
 // somebody else's.
 func (r *Receiver) PullOf(ctx context.Context, repo *ghapp.Repo, in handlers.Subject) (issue int, _ ghapp.PR, _ error) {
 	if in.Issue > 0 {
-		pr, err := repo.FindPR(ctx, r.Branches.Of(in.Issue))
+		pr, err := repo.FindPR(ctx, run.Branch(in.Issue))
 		if errors.Is(err, ghapp.ErrNotFound) {
 			err = nil
 		}
@@ -182,7 +183,7 @@ func (r *Receiver) PullOf(ctx context.Context, repo *ghapp.Repo, in handlers.Sub
 	if err != nil {
 		return 0, ghapp.PR{}, err
 	}
-	issue, ok := r.Branches.Issue(pr.HeadRef)
+	issue, ok := run.BranchIssue(pr.HeadRef)
 	if !ok {
 		return 0, ghapp.PR{}, nil
 	}

@@ -34,8 +34,6 @@ type Config struct {
 	// AgentName, Model and Limits are those of the runs that are begun.
 	AgentName, Model string
 	Limits           func(asked run.Limits) run.Limits
-	// Branches names the branches that work goes to.
-	Branches run.BranchTemplate
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
 	// ByJob: this is a job of a workflow, whose store began empty with it. Package job

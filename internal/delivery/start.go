@@ -427,7 +427,7 @@ func (r *Receiver) LastRun(ctx context.Context, in handlers.Subject) (store.Run,
 			return row, err
 		}
 	}
-	issue, ok := r.Branches.Issue(in.Head)
+	issue, ok := run.BranchIssue(in.Head)
 	if !ok {
 		return store.Run{}, store.ErrNotFound
 	}

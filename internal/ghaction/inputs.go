@@ -64,8 +64,6 @@ type Inputs struct {
 	AnthropicBaseURL, OpenAIBaseURL, GoogleBaseURL string
 
 	BaseBranch string
-	// Branches names the branches that work goes to.
-	Branches run.BranchTemplate
 	// PullRequestsOf are the logins of bots whose pull requests are gone on with,
 	// beside those of the token's own.
 	PullRequestsOf []string
@@ -189,14 +187,6 @@ func inRepository(field func(*Inputs) *string) func(*Inputs, string) error {
 	}
 }
 
-// branches takes how branches are called.
-func branches(field func(*Inputs) *run.BranchTemplate) func(*Inputs, string) error {
-	return func(in *Inputs, value string) error {
-		*field(in) = run.BranchTemplate(value)
-		return field(in).Check()
-	}
-}
-
 // inputs are those of action.yml that reach the program, in its order.
 func inputs() []input {
 	return []input{
@@ -216,7 +206,6 @@ func inputs() []input {
 		{"github_token", text(func(in *Inputs) *string { return &in.GitHubToken })},
 		{"pull_requests_of", lines(func(in *Inputs) *[]string { return &in.PullRequestsOf })},
 		{"base_branch", text(func(in *Inputs) *string { return &in.BaseBranch })},
-		{"branch_template", branches(func(in *Inputs) *run.BranchTemplate { return &in.Branches })},
 		{"config", inRepository(func(in *Inputs) *string { return &in.ConfigPath })},
 		{"plan_approval", choice(func(in *Inputs) *bool { return &in.PlanApproval }, "required", "as-configured")},
 		{"draft", choice(func(in *Inputs) *bool { return &in.OpenReady }, "false", "true")},

@@ -32,7 +32,7 @@ func TestReadInputs(t *testing.T) {
 		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n",
 		"egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s",
 		"notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "build", "allow_local_on_public": "TRUE",
-		"config": "./tools/ralph.yml", "branch_template": "bot/{issue}", "plan_approval": "required", "draft": "false",
+		"config": "./tools/ralph.yml", "plan_approval": "required", "draft": "false",
 		"dry_run": " ",
 	}))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestReadInputs(t *testing.T) {
 	}
 	want := Inputs{
 		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me",
-		ConfigPath: "tools/ralph.yml", Branches: "bot/{issue}", PlanApproval: true, OpenReady: true, Sandbox: "local",
+		ConfigPath: "tools/ralph.yml", PlanApproval: true, OpenReady: true, Sandbox: "local",
 		Devcontainer: "build", LocalOnPublic: true,
 		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9,
 		Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
@@ -57,7 +57,7 @@ func TestReadInputsNamesAllProblems(t *testing.T) {
 	bad := map[string]string{
 		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1",
 		"issue_budget": "lots", "sandbox": "podman", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
-		"config": "../secrets.yml", "branch_template": "main", "plan_approval": "none", "draft": "no",
+		"config": "../secrets.yml", "plan_approval": "none", "draft": "no",
 	}
 	_, err := ReadInputs(env(bad))
 	user, ok := errors.AsType[*run.UserError](err)

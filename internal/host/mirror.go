@@ -288,8 +288,6 @@ type MirrorSource struct {
 	// StackedOn is the branch of other work that this begins from, for as long as it is
 	// there; "" is none.
 	StackedOn string
-	// Branches names the branch of a run that has none yet.
-	Branches run.BranchTemplate
 	// Fallback gives the configuration that holds where the repository has none. What
 	// it gave holds for as long as the source does.
 	Fallback func(ctx context.Context) (ConfigFile, error)
@@ -319,7 +317,7 @@ func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, err
 	if err != nil {
 		return Location{}, err
 	}
-	at := Location{Repo: mirror, Branch: cmp.Or(st.Branch, s.Branches.Named(st.Subject.Slug)), BaseBranch: def}
+	at := Location{Repo: mirror, Branch: cmp.Or(st.Branch, run.BranchNamed(st.Subject.Slug)), BaseBranch: def}
 	if at.Default, err = mirror.Resolve(ctx, "refs/heads/"+def); err != nil {
 		return Location{}, err
 	}

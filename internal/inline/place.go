@@ -53,8 +53,6 @@ type repoView struct {
 	head    gitrepo.OID
 	notes   map[string]gitrepo.BranchNote
 	refs    gitrepo.Branches
-	// names are how the branches of plans are called.
-	names run.BranchTemplate
 	// origin is the default branch that origin names now, "" where it names none.
 	origin string
 	// bound reads the progress file of that short name in a commit, and the key of the
@@ -103,7 +101,7 @@ func (v repoView) mayBeDefault(branch string) bool {
 // isPlans says whether the branch belongs to a plan: a note says so, or it has
 // the name of one.
 func (v repoView) isPlans(branch string) bool {
-	_, ok := v.names.Slug(branch)
+	_, ok := run.BranchSlug(branch)
 	return ok || v.notes[branch].Plan != ""
 }
 
@@ -194,7 +192,7 @@ func (v repoView) ownBranch(key, slug string) (place, error) {
 		if v.notes[branch].Plan != key || v.refs.Here[branch] == "" || v.mayBeDefault(branch) {
 			continue
 		}
-		if own, ok := v.names.Slug(branch); ok {
+		if own, ok := run.BranchSlug(branch); ok {
 			slug = own
 		}
 		return place{branch: branch, slug: slug, own: true}, nil
@@ -204,14 +202,14 @@ func (v repoView) ownBranch(key, slug string) (place, error) {
 		if n > 1 {
 			p.slug = fmt.Sprintf("%s-%d", slug, n)
 		}
-		p.branch = v.names.Named(p.slug)
+		p.branch = run.BranchNamed(p.slug)
 		others, err := v.isOthers(p, key)
 		if err != nil || !others {
 			return p, err
 		}
 	}
 	return place{}, &run.UserError{
-		Message: fmt.Sprintf("%s and the branches numbered like it belong to other plans", v.names.Named(slug)),
+		Message: fmt.Sprintf("%s and the branches numbered like it belong to other plans", run.BranchNamed(slug)),
 		Hint:    "delete the finished ones, or use --branch NAME",
 	}
 }
@@ -286,7 +284,6 @@ func (c *checkout) choose(ctx context.Context, key, slug, planned string) (place
 
 // view looks at the repository.
 func (c *checkout) view(ctx context.Context) (v repoView, err error) {
-	v.names = c.branches
 	v.bound = func(commit gitrepo.OID, slug string) (src, key string, err error) {
 		return c.boundTo(ctx, commit, slug)
 	}

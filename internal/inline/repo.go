@@ -21,8 +21,6 @@ type checkout struct {
 	repo *gitrepo.Repo
 	// objects is the repository as the run sees it, with what has not landed.
 	objects func(ctx context.Context) (*gitrepo.Repo, error)
-	// branches names the branches of plans.
-	branches run.BranchTemplate
 	// named is the branch that was asked for, "" for none; here: the work stays on
 	// the one that is checked out.
 	named string

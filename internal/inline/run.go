@@ -71,9 +71,7 @@ type Options struct {
 	Limits     run.Limits
 	// Defaults hold where neither a person nor the repository says anything.
 	Defaults Defaults
-	// Branches names the branch of a plan.
-	Branches run.BranchTemplate
-	// Branch is the one to work on in its place, "" for none; Here is to stay on
+	// Branch is the one to work on in the place of the plan's, "" for none; Here is to stay on
 	// the one that is checked out.
 	Branch string
 	Here   bool
@@ -278,7 +276,7 @@ func subdirectory(top, dir string) string {
 // checkout is the repository as a run sees it.
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
 	return &checkout{
-		repo: repo, branches: o.Branches, named: o.Branch, here: o.Here, switches: o.Switch, now: o.Now,
+		repo: repo, named: o.Branch, here: o.Here, switches: o.Switch, now: o.Now,
 		agent: o.Backend.About().Name, emit: o.Emit, mask: o.Mask,
 	}
 }

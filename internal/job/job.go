@@ -60,7 +60,7 @@ func New(deliveries delivery.Config, runs reconcile.Config) *Job {
 	j.deliveries = delivery.New(deliveries)
 	j.runs = reconcile.New(runs, j.deliveries)
 	j.sweeper = &redelivery.Sweeper{
-		Store: runs.Store, GitHub: runs.GitHub, Label: deliveries.Decoder.Label, Branches: deliveries.Branches,
+		Store: runs.Store, GitHub: runs.GitHub, Label: deliveries.Decoder.Label,
 		Deliver: j.deliveries.Deliver, Comments: j.deliveries.Comments, Serves: deliveries.People.Serves,
 		Now: deliveries.Now,
 	}

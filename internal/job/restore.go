@@ -387,7 +387,7 @@ func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.
-	p := pullrequest.Publisher{Repo: repo, Issue: issue, Branches: j.deliveries.Branches,
+	p := pullrequest.Publisher{Repo: repo, Issue: issue,
 		Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
 	v, err := p.View(*s)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestCheckFollowsTheHead(t *testing.T) {
 
 // islandOf is v as a publisher of the issue fills it.
 func islandOf(v island.View, issue int) island.View {
-	v.IssueNumber, v.Branch = issue, run.DefaultBranchTemplate.Of(issue)
+	v.IssueNumber, v.Branch = issue, run.Branch(issue)
 	return v
 }
 

@@ -120,7 +120,7 @@ func (w *world) connect(t *testing.T) {
 	w.repo = w.app.Repo(w.install, owner, name)
 }
 
-func (w *world) branch() string { return run.DefaultBranchTemplate.Of(w.issue) }
+func (w *world) branch() string { return run.Branch(w.issue) }
 
 func (w *world) head(t *testing.T, branch string) string {
 	t.Helper()

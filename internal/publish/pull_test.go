@@ -177,7 +177,7 @@ func TestForeignPullRequest(t *testing.T) {
 	// Our own App's pull request, but from another issue's branch.
 	other := w.publisher("r-9")
 	other.Issue = get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "Another", "x")).Number
-	other.Branch = run.DefaultBranchTemplate.Of(other.Issue)
+	other.Branch = run.Branch(other.Issue)
 	get[publish.Landed](t)(other.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("z", "1"))))
 	foreign := get[ghapp.PR](t)(other.EnsurePR(t.Context(), 0, v))
 	if _, err := p.EnsurePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {

@@ -33,10 +33,8 @@ const ShowEvery = 15 * time.Second
 type Publisher struct {
 	Repo  *ghapp.Repo
 	Issue int
-	// Branches names the branch of a run that has none yet.
-	Branches run.BranchTemplate
-	Agent    string
-	Mask     *redact.Masker
+	Agent string
+	Mask  *redact.Masker
 	// Label starts runs; those of state begin with it.
 	Label string
 	// Sandbox describes the sandbox to people, "" where they need not know.
@@ -95,7 +93,7 @@ func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Pu
 
 // Branch is where the work of the run goes. One that has begun stays on its
 // branch, however others are called by now.
-func (p *Publisher) Branch(s loop.State) string { return cmp.Or(s.Branch, p.Branches.Of(p.Issue)) }
+func (p *Publisher) Branch(s loop.State) string { return cmp.Or(s.Branch, run.Branch(p.Issue)) }
 
 // Begin implements loop.Publisher.
 func (p *Publisher) Begin(ctx context.Context, s loop.State) error {

@@ -126,8 +126,6 @@ type Config struct {
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies; "" keeps them, to be found by the next.
 	OnOwnerDeath sandbox.OwnerDeath
-	// Branches names the branches that work goes to.
-	Branches run.BranchTemplate
 	// Base is the branch that work begins from, whatever the repository's own
 	// configuration says; "" leaves it to that.
 	Base string
@@ -794,7 +792,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		engine: &loop.Engine{
 			WorkTree: h, Trees: h, Branch: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
 			Publisher: &pullrequest.Publisher{
-				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
+				Repo: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
 				Now:       r.cfg.Now,
 				OpenReady: r.cfg.OpenReady, ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
@@ -832,7 +830,7 @@ func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
 			Through: func(call func() error) error {
 				return r.cfg.GitHub.Through(call, func(err error) bool { return errors.Is(err, gitrepo.ErrUnavailable) })
 			}},
-		Base: r.cfg.Base, ConfigPath: r.cfg.ConfigPath, Branches: r.cfg.Branches,
+		Base: r.cfg.Base, ConfigPath: r.cfg.ConfigPath,
 		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
 			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
 				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -128,7 +129,7 @@ func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *gha
 	if err != nil || known {
 		return l, false, err
 	}
-	switch _, err := repo.Branch(ctx, s.Branches.Of(issue.Number)); {
+	switch _, err := repo.Branch(ctx, run.Branch(issue.Number)); {
 	case err == nil:
 		return l, false, nil // work is there already: a person says whether to go on
 	case !errors.Is(err, ghapp.ErrNotFound):

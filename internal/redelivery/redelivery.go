@@ -11,7 +11,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -32,9 +31,8 @@ const (
 type Sweeper struct {
 	Store  *store.Store
 	GitHub *ghapp.App
-	// Label starts runs, and Branches names the branches that their work goes to.
-	Label    string
-	Branches run.BranchTemplate
+	// Label starts runs.
+	Label string
 	// Deliver stores a webhook and works it; the outcome says in a few words what became
 	// of it.
 	Deliver  func(ctx context.Context, d store.Delivery) (outcome string, err error)
