@@ -26,8 +26,6 @@ type ending struct {
 	// remote is the one to push to, "" for none; pushed: the run has done that.
 	remote string
 	pushed bool
-	// sapling: the repository is one of Sapling.
-	sapling bool
 	// again is the command that ran.
 	again string
 	// refused is the work that was not committed.
@@ -126,11 +124,7 @@ func listed(all []nextStep) string {
 func (e ending) next(s loop.State) []nextStep {
 	var all []nextStep
 	if landed(s) > 0 && e.from != "" {
-		see := fmt.Sprintf("git diff %s...%s", quoted(e.from), quoted(s.Branch))
-		if e.sapling {
-			see = fmt.Sprintf("sl diff -r %s -r %s", shortOID(s.Base), quoted(s.Branch))
-		}
-		all = append(all, nextStep{"See the work", see})
+		all = append(all, nextStep{"See the work", fmt.Sprintf("git diff %s...%s", quoted(e.from), quoted(s.Branch))})
 	}
 	switch {
 	case s.End == run.EndPlanned:
@@ -160,9 +154,6 @@ func (e ending) program() string {
 func (e ending) publish(s loop.State) []nextStep {
 	if landed(s) == 0 {
 		return nil
-	}
-	if e.sapling {
-		return []nextStep{{"Check it out", "sl goto " + quoted(s.Branch)}}
 	}
 	remote := e.remote
 	var all []nextStep

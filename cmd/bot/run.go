@@ -151,17 +151,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
 	hide := append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git"))
-	foreign, err := c.sapling(ctx, dir, data)
-	if err != nil {
-		return err
-	}
-	if foreign != nil {
-		hide = append(hide, foreign.root)
-		c.loop = false // nobody would find that file, in the twin
-		if dir, c.Plan, err = foreign.place(dir, c.Plan); err != nil {
-			return err
-		}
-	}
 	if err := c.findSpec(ctx, io, git, dir); err != nil {
 		return err
 	}
@@ -230,9 +219,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
 	screen.close()
-	if foreign != nil && s.Branch != "" {
-		err = cmp.Or(err, foreign.bring(context.WithoutCancel(ctx), s.Branch))
-	}
 	if err != nil {
 		return err
 	}
@@ -243,7 +229,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	remote, failed := c.push(ctx, git, dir, s)
 	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
-	after.pushed, after.sapling = remote != "", foreign != nil
+	after.pushed = remote != ""
 	if c.again = failed == nil && c.goesOn(s); c.again {
 		return nil
 	}
@@ -281,23 +267,6 @@ func (c *runCmd) checkFlags(io stdio) error {
 		return err
 	}
 	return c.countCalls()
-}
-
-// sapling is the Sapling checkout that dir lies in, ready for a run; nil for git.
-func (c *runCmd) sapling(ctx context.Context, dir, data string) (*sapling, error) {
-	s, err := findSapling(dir)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	if c.Here || c.NoCommit || c.Push {
-		return nil, &run.UserError{
-			Message: "--here, --no-commit and --push do not work in a Sapling repository",
-			Hint:    "omit them; the work becomes a bookmark, and your checkout stays as it is",
-		}
-	}
-	beside := true // whatever was asked for
-	c.Worktree = &beside
-	return s, s.prepare(ctx, data)
 }
 
 // push sends what was committed to the branch's remote, and returns that; ""

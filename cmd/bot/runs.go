@@ -28,8 +28,6 @@ type remembered struct {
 	data string
 	runs []inline.Past
 	kept *transcript.Store
-	// sapling is the checkout of Sapling that these are the runs of, nil for git.
-	sapling *sapling
 }
 
 func openRuns(ctx bound) (h remembered, err error) {
@@ -46,17 +44,6 @@ func openRuns(ctx bound) (h remembered, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return h, fmt.Errorf("find the working directory: %w", err)
-	}
-	if h.sapling, err = findSapling(dir); err != nil {
-		return h, err
-	}
-	if h.sapling != nil {
-		if err = h.sapling.prepare(ctx, h.data); err == nil {
-			dir, _, err = h.sapling.place(dir, "")
-		}
-		if err != nil {
-			return h, err
-		}
 	}
 	h.kept = transcript.Open(transcriptsDir(h.data), nil)
 	h.runs, err = inline.Runs(ctx, h.git, dir, h.data)
@@ -392,12 +379,6 @@ func (c *applyCmd) Run(ctx bound, io stdio) error {
 	h, p, all, err := c.find(ctx)
 	if err != nil {
 		return err
-	}
-	if h.sapling != nil {
-		return &run.UserError{
-			Message: fmt.Sprintf("`%s apply` does not work in a Sapling repository", calledAs()),
-			Hint:    fmt.Sprintf("%s diff %s | sl import --no-commit -", calledAs(), p.State.Run),
-		}
 	}
 	if len(all) > 1 {
 		ids := make([]string, len(all))

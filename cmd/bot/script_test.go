@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,9 +21,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // TestScripts runs the program through the door its users use: testdata/script
@@ -40,8 +36,6 @@ import (
 //	                                   until it ends by itself, with 0
 //	json FILE PATH VALUE               compares a value in a JSON document
 //	repo                               makes $WORK/repo from $WORK/files
-//	saw KIND/NAME…                     finds in the record that the last run had
-//	                                   that verdict, pattern, strategy or end
 //	static                             sets $BOT to the program as it is shipped
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -96,7 +90,7 @@ func TestScripts(t *testing.T) {
 				ts.Check(os.WriteFile(file, program, 0o700))
 				ts.Setenv("BOT", file)
 			},
-			"exits": cmdExits, "signal": cmdSignal, "killed": cmdKilled, "json": cmdJSON, "repo": cmdRepo, "saw": cmdSaw,
+			"exits": cmdExits, "signal": cmdSignal, "killed": cmdKilled, "json": cmdJSON, "repo": cmdRepo,
 		},
 	})
 }
@@ -255,30 +249,6 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	if (string(got) == args[2]) == neg {
 		ts.Fatalf("%s is %s\n%s", args[1], got, src)
-	}
-}
-
-func cmdSaw(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) == 0 {
-		ts.Fatalf("usage: saw KIND/NAME…")
-	}
-	var id run.ID
-	var seen map[string]bool
-	for line := range strings.Lines(ts.ReadFile(filepath.Join(ts.Getenv("RALPH_DATA_DIR"), analyticsFile))) {
-		var r analytics.Record
-		ts.Check(json.Unmarshal([]byte(line), &r))
-		if r.Run != id {
-			id, seen = r.Run, map[string]bool{}
-		}
-		seen["verdict/"+r.Verdict], seen["strategy/"+r.Strategy], seen["end/"+string(r.End)] = true, true, true
-		for _, p := range r.Patterns {
-			seen["pattern/"+p] = true
-		}
-	}
-	for _, kind := range args {
-		if seen[kind] == neg {
-			ts.Fatalf("%s: %t; the run had %v", kind, seen[kind], slices.Sorted(maps.Keys(seen)))
-		}
 	}
 }
 

@@ -3,11 +3,9 @@ package inline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/loop"
@@ -76,7 +74,7 @@ func (r *record) load(ctx context.Context, j *job) (s loop.State, resumed bool, 
 	case err != nil:
 		return loop.State{}, false, err
 	case row.State == nil:
-		return loop.State{}, false, r.refuseFormer()
+		return loop.State{}, false, nil
 	}
 	s, err = loop.Decode(row.State)
 	switch {
@@ -143,26 +141,4 @@ func (r *record) save(ctx context.Context, s loop.State) error {
 		return &run.UserError{Message: "another process has taken over this run", Hint: "let that one finish", Err: err}
 	}
 	return err
-}
-
-// isFormer says whether earlier versions kept a run's state under that name, in the
-// directory of its plan.
-func isFormer(name string) bool { return name == "state.0" || name == "state.1" }
-
-// refuseFormer tells of a run that an earlier version left unfinished, which this one
-// cannot go on with. One that ended has left no directory of its own.
-func (r *record) refuseFormer() error {
-	entries, err := os.ReadDir(r.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for an earlier run: %w", err)
-	}
-	work := slices.ContainsFunc(entries, fs.DirEntry.IsDir)
-	state := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return isFormer(e.Name()) })
-	if r.restart || !work || !state {
-		return nil
-	}
-	return &run.UserError{
-		Message: "an earlier version of this program left a run of this plan unfinished",
-		Hint:    "finish it with that version, or start over with --restart; finished tasks are commits and stay",
-	}
 }

@@ -412,15 +412,14 @@ func hasTasks(s *loop.State) bool {
 	return err == nil && len(doc.Tasks()) > 0
 }
 
-// removeOthers takes away the directories of runs that were given up, and what
-// earlier versions kept of them.
+// removeOthers takes away the directories of runs that were given up.
 func removeOthers(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, e := range entries {
-		if e.Name() == keep || !e.IsDir() && !isFormer(e.Name()) {
+		if e.Name() == keep || !e.IsDir() {
 			continue
 		}
 		if err := gitrepo.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
