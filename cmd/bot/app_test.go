@@ -386,41 +386,6 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 	}
 }
 
-// TestAgentsSeeTheBranch: agents see the commits of the branch, those that GitHub
-// made of their own run's tasks included; and a repository that one of them makes
-// in a folder lands without its history, of which the pull request tells.
-func TestAgentsSeeTheBranch(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{
-		files: map[string]string{"README.md": "# widgets\n", "agent.sh": `cat >/dev/null
-git log --format='%an %H %s' >>log.txt
-git remote >>log.txt
-[ -e app/main.txt ] || { git init -q app; echo app >app/main.txt; }
-for f in .ralph/*/progress.md; do sed -i '0,/^- \[ \]/s//- [x]/' $f; done
-echo RALPH_RESULT: done
-`},
-		agent:  config.Agent{Name: config.AgentCommand, Command: "sh agent.sh"},
-		change: func(cfg *config.Server) { cfg.Limits.MaxIterations = 2 },
-	})
-	s := st.serve()
-	state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
-	if len(state.Commits) < 2 {
-		t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
-	}
-	files := st.contents("ralph/1")
-	begin := strings.SplitAfter(files["log.txt"], "\n")[0]
-	want := fmt.Sprintf("%sralph-bot[bot] %s %s\n%[1]s", begin, state.Commits[0].OID, state.Commits[0].Subject)
-	if files["log.txt"] != want || strings.Count(want, "\n") != 3 {
-		t.Errorf("agents saw\n%snot\n%s", files["log.txt"], want)
-	}
-	if files["app/main.txt"] != "app\n" || files["app/.git/HEAD"] != "" {
-		t.Errorf("the branch holds %v", files)
-	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "app/ was a git repository of its own") {
-		t.Errorf("people are not told:\n%s", body)
-	}
-}
-
 func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: auth}]\n"})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,34 +50,5 @@ func TestConfiguredBase(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"README.md": "# widgets\n", ".github/ralph.yml": conf},
 		st.contents("main")); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// TestBaseThatCannotBe: the run fails before anything is made, and the issue
-// says which branch was meant.
-func TestBaseThatCannotBe(t *testing.T) {
-	t.Parallel()
-	for base, told := range map[string]string{"develop": "does not exist", "ralph/1": "this work is committed to"} {
-		t.Run(base, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{
-				script: writesAll, files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "base: " + base + "\n"},
-			})
-			s := st.serve()
-			issue := st.label("Say hello", threeTasks)
-			if state := st.ended(s.store, issue); state.End != run.EndFailed {
-				t.Errorf("ended %s: %s", state.End, state.EndDetail)
-			}
-			st.processed(s)
-			got := st.issue(issue.Number)
-			if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "`"+base+"`") ||
-				!strings.Contains(got.Comments[0].Body, told) {
-				t.Errorf("comments: %+v", got.Comments)
-			}
-			branches, err := st.sim.Branches(person, repoOf)
-			if err != nil || branches["ralph/1"] != "" {
-				t.Errorf("branches: %v, %v", branches, err)
-			}
-		})
 	}
 }

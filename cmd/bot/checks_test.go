@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -10,10 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -96,33 +93,6 @@ default: [{misbehave: nothing}]
 	}
 }
 
-// TestCheckRunWhileTheRunGoesOn is in progress, and says so once it is stopped.
-func TestCheckRunWhileTheRunGoesOn(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: hangsOnTwo})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	st.await("a check run", func() bool {
-		all, err := st.sim.CheckRuns(person, repoOf)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return len(all) > 0
-	})
-	got, head := st.checks()
-	if diff := cmp.Diff([]string{"in_progress "}, got); diff != "" || head.Title != "1 of 3 tasks" {
-		t.Errorf("%q\n%s", head.Title, diff)
-	}
-	if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-		t.Fatal(err)
-	}
-	state := st.ended(s.store, issue)
-	if _, head := st.checks(); head.HeadOID != state.Head || head.Conclusion != "cancelled" ||
-		head.Title != "Stopped by a person" {
-		t.Errorf("after the end: %+v", head)
-	}
-}
-
 // logged collects what a server logs.
 type logged struct {
 	mu  sync.Mutex
@@ -139,55 +109,6 @@ func (l *logged) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.buf.String(), text)
-}
-
-// TestRunsDoNotDependOnCheckRuns: whatever GitHub says to them, the work is
-// done, and the log says so once.
-func TestRunsDoNotDependOnCheckRuns(t *testing.T) {
-	t.Parallel()
-	const refused, lost = "the App may not write check runs", "the check run was not brought up to date"
-	for name, c := range map[string]struct {
-		ungranted bool
-		fault     ghsim.Fault
-		told      string
-		times     int
-	}{
-		"not granted": {ungranted: true, told: refused, times: 1},
-		"forbidden": {
-			fault: ghsim.Fault{
-				Match: "^/graphql (create|update)CheckRun", Status: 403, Times: 100,
-				Body: `{"message":"Resource not accessible by integration"}`,
-			},
-			told: refused, times: 1,
-		},
-		"invalid": {
-			fault: ghsim.Fault{
-				Match: "^/graphql (create|update)CheckRun", Status: 422, Times: 100, Body: `{"message":"Invalid request."}`,
-			},
-			told: lost, times: 1,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{script: "model: scripted\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n"})
-			if c.ungranted {
-				permissions := maps.Clone(ghapp.Permissions())
-				delete(permissions, "checks")
-				st.reregister(permissions)
-			} else if err := st.sim.Inject(c.fault); err != nil {
-				t.Fatal(err)
-			}
-			var log logged
-			s := st.serveLogging(zerolog.New(&log))
-			state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n"))
-			if pr := st.onlyPR(); state.End != run.EndAllTasksComplete || pr.Draft || !strings.Contains(pr.Body, "Closes #1") {
-				t.Errorf("ended %s: %s\n%s", state.End, state.EndDetail, pr.Body)
-			}
-			if got := log.count(c.told); got != c.times {
-				t.Errorf("told %d times, want %d:\n%s", got, c.times, &log.buf)
-			}
-		})
-	}
 }
 
 // TestOneCommentSaysHowItStands: what an earlier run has said of its end is

@@ -478,32 +478,6 @@ func TestChecksOfOthersAreFedBack(t *testing.T) {
 	}
 }
 
-// TestReplyIsWrittenOnce, whatever becomes of GitHub's answer, and that it cannot
-// be resolved holds nothing up.
-func TestReplyIsWrittenOnce(t *testing.T) {
-	t.Parallel()
-	st, s, issue, first := reviewable(t, setting{})
-	for _, f := range []ghsim.Fault{
-		{Method: "POST", Match: "/pulls/[0-9]+/comments/[0-9]+/replies$", Status: 502, After: true},
-		{
-			Match: "/graphql resolveReviewThread$", Times: 9, Status: 200,
-			Body: `{"data":{"resolveReviewThread":null},"errors":[{"type":"FORBIDDEN","message":"Resource not accessible by integration"}]}`,
-		},
-	} {
-		if err := st.sim.Inject(f); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
-	again := st.afterReview(s, issue, first.Run)
-	if again.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", again.End, again.EndDetail)
-	}
-	if said := st.thread(rv.Lines[0]); len(said) != 2 || said[0].Resolved {
-		t.Errorf("the conversation: %+v", said)
-	}
-}
-
 // TestB7ReviewerLosesThePermission before what they asked for is published.
 func TestB7ReviewerLosesThePermission(t *testing.T) {
 	t.Parallel()
