@@ -235,43 +235,6 @@ func WaitingText(why string, queued bool) string {
 		". I go on by myself once that is fixed, and no attempt is used."
 }
 
-// Dependencies are what an issue depends on, each as "#12" or "acme/tools#12".
-type Dependencies struct {
-	// Open have to be closed before work begins. Circular depend on the issue in turn,
-	// and Unread cannot be read: nobody waits for those.
-	Open, Circular, Unread []string
-}
-
-// DependsText says what an issue waits for, and what not; "" where there is nothing to
-// say. byJob says that a job, which cannot wait, was asked.
-func DependsText(d Dependencies, byJob bool, label string) string {
-	var says []string
-	if len(d.Open) > 0 {
-		text := "**Waiting for " + listed(d.Open) + ".** I start by myself when nothing of this is open, and no attempt is used."
-		if byJob {
-			text = "**This waits for " + listed(d.Open) +
-				".** A job of a workflow cannot wait. When nothing of this is open, remove the label " +
-				island.Label(label) + " and add it again."
-		}
-		says = append(says, text)
-	}
-	if len(d.Circular) > 0 {
-		says = append(says, "I do not wait for "+listed(d.Circular)+", because that waits for this issue.")
-	}
-	if len(d.Unread) > 0 {
-		says = append(says, "I do not wait for "+listed(d.Unread)+", because I cannot read it.")
-	}
-	return strings.Join(says, "\n\n")
-}
-
-// listed joins words as in "a, b and c".
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
 // NoPullRequestText says why a run that ends for another reason has no pull request
 // to show.
 func NoPullRequestText(mask func(string) string, why string) string {
