@@ -20,7 +20,6 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // dice are rolled from a seed, by many at once.
