@@ -61,36 +61,12 @@ func (p *Publisher) Comment(ctx context.Context, occasion, text string) (url str
 
 // commentOn is Comment on the issue or pull request of a number.
 func (p *Publisher) commentOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
-	rec, err := p.comment(ctx, number, occasion, text)
-	return rec.URL, err
-}
-
-// Keep is Comment for what is brought up to date afterwards. One that somebody has deleted
-// is not written again.
-func (p *Publisher) Keep(ctx context.Context, occasion, text string) error {
-	ctx = ghapp.WithPurpose(ctx, "comment")
-	rec, err := p.comment(ctx, p.Issue, occasion, text)
-	if err != nil {
-		return err
-	}
-	body := text + "\n\n" + p.marker(p.Issue, occasion)
-	now, err := p.GitHub.CommentByID(ctx, rec.ID)
-	if errors.Is(err, ghapp.ErrNotFound) || err == nil && textHash(now.Body) == textHash(body) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.GitHub.EditComment(ctx, rec.ID, body)
-}
-
-func (p *Publisher) comment(ctx context.Context, number int, occasion, text string) (commentRecord, error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	marker := p.marker(number, occasion)
 	body := text + "\n\n" + marker
 	hash := textHash(body)
-	return effects.Do(ctx, p.Effects, key, nil,
+	rec, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
 			c, err := p.GitHub.FindComment(ctx, number, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
@@ -102,6 +78,7 @@ func (p *Publisher) comment(ctx context.Context, number int, occasion, text stri
 			c, err := p.GitHub.Comment(ctx, number, body)
 			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err
 		})
+	return rec.URL, err
 }
 
 // marker is the mark by which what was said on an occasion is found again.
