@@ -100,7 +100,7 @@ func TestLabelBecomesPullRequest(t *testing.T) {
 	if len(got.Comments) != 0 {
 		t.Errorf("a run that went well left comments: %v", got.Comments)
 	}
-	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 14+3*3 {
+	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 13+3*3 {
 		t.Errorf("%d calls to GitHub for three tasks: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
 	}
 	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))

@@ -47,7 +47,7 @@ func (st *stage) serveSlow(takes time.Duration) *serving {
 	})
 }
 
-// TestCallsToGitHub: a run of N tasks makes at most 14 + 3N calls, also where
+// TestCallsToGitHub: a run of N tasks makes at most 13 + 3N calls, also where
 // each task is shown by itself, and has the permission asked for again. One of two
 // tasks that takes no time makes eight writes: a reaction, the branch with the first
 // commit, the pull request, its check run, the second commit, the one that closes the
@@ -83,7 +83,7 @@ func TestCallsToGitHub(t *testing.T) {
 			calls := s.github.Calls()
 			// The server looks for webhooks and labels it has missed whether there are runs or
 			// not, by a clock that is put on here, and with a token of its own.
-			n, most := calls.REST+calls.GraphQL, 14+3*c.tasks
+			n, most := calls.REST+calls.GraphQL, 13+3*c.tasks
 			if missed := calls.ByPurpose["missed"] + calls.ByPurpose["inspect"]; missed > 0 {
 				n -= missed + 1
 			}

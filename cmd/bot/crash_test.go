@@ -19,9 +19,7 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // dice are rolled from a seed, by many at once.
@@ -186,45 +184,6 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	if want := `{"T1":1,"T2":1,"T3":1`; !strings.HasPrefix(string(starts), want) {
 		t.Errorf("agents started %s, want %s", starts, want)
 	}
-}
-
-// TestParentIsKilled again and again, and nothing is lost or done twice.
-func TestParentIsKilled(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{files: quick, script: writesAll})
-	parent, subs := st.parent("All of it.", "one", "two")
-	watch, err := store.Open(t.Context(), filepath.Join(mkdir(t, st.config.DataDir), "ralph.db"))
-	st.must(err)
-	defer func() { st.must(watch.Close()) }()
-	lives := 0
-	for done := false; !done; lives++ {
-		p := st.start(fmt.Sprintf("%d:%s", 1+lives%3, []string{"before", "after"}[lives%2]))
-		if lives == 0 {
-			st.relabel(parent, person)
-		}
-		p.rest(t)
-		row, err := watch.LatestRunByIssue(t.Context(), st.repo.NodeID, parent.Number)
-		done = err == nil && row.Phase.Terminal() || lives == 100
-	}
-	p := st.start("") // the last one may have been killed before its end was all there
-	var states []loop.State
-	for _, issue := range append(slices.Clone(subs), parent) {
-		states = append(states, st.ended(watch, issue))
-	}
-	p.stop(t)
-	t.Logf("%d lives", lives)
-	for _, s := range states {
-		if s.End != run.EndAllTasksComplete {
-			t.Errorf("%s ended %s: %s", s.Subject.Name, s.End, s.EndDetail)
-		}
-	}
-	if n, err := watch.RunsSince(t.Context(), st.repo.NodeID, subs[1].Number, time.Unix(1, 0)); err != nil || n != 1 {
-		t.Errorf("%d runs of a child, %v", n, err)
-	}
-	if diff := cmp.Diff([]string{"| #2 | done | #4 |", "| #3 | done | #5 |"}, st.table(parent)); diff != "" {
-		t.Error(diff)
-	}
-	st.checkWorld()
 }
 
 // TestClockThatJumps: the clock of the machine jumps an hour ahead and back again, in the

@@ -320,11 +320,6 @@ func (r *Receiver) startByCommand(ctx context.Context, o order, mode run.Mode) (
 		if err != nil {
 			return reply{}, err
 		}
-		if mode == "" && !o.Text.Childless {
-			if w.Family, err = r.family(ctx, o.repo, store.Delivery{ReceivedAt: r.Now()}, w); err != nil {
-				return reply{}, err
-			}
-		}
 		if len(answers) > 0 {
 			w.Text = handlers.Text{} // what is worked never was the issue's text alone
 		}
@@ -391,8 +386,6 @@ func (r *Receiver) resume(ctx context.Context, o order) (reply, error) {
 	switch {
 	case o.last.ID == "":
 		return no("There is no run to resume. Comment `/ralph start` to start one."), nil
-	case o.was.Family != nil && o.Pull == 0:
-		return r.startByCommand(ctx, o, "")
 	case o.was.End.Complete():
 		return no("All tasks are done. Comment `/ralph do <text>` to add one."), nil
 	}

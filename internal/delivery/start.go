@@ -76,12 +76,8 @@ func (r *Receiver) admit(ctx context.Context, d store.Delivery,
 	if err != nil {
 		return RunRequest{}, false, err
 	}
-	w = RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
-		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}
-	if !in.Childless {
-		w.Family, err = r.family(ctx, repo, d, w)
-	}
-	return w, err == nil, err
+	return RunRequest{Subject: in.Subject, By: st.As, Plan: issuePlan,
+		Text: handlers.Text{Title: in.Title, Body: in.Body}, ByLabel: true}, true, nil
 }
 
 // approvedAuthor is whose text a label approves. A person who labels an issue has read
@@ -106,12 +102,6 @@ type RunRequest struct {
 	// that, Covered what has come of it since, and Progress the progress.md of the run
 	// before.
 	Approved, ApprovedBy, Covered, Progress string
-	// Family are the sub-issues that are worked in the issue's place, nil for none; the
-	// other three are as in loop.Request.
-	Family    *loop.Family
-	Under     int
-	StackedOn string
-	Atop      []int
 	// ByLabel: it is wanted for as long as the label is on. Otherwise the label
 	// is put on, so that taking it off is a way to stop.
 	ByLabel bool
@@ -198,14 +188,9 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *store
 		},
 		Plan: w.Plan, Mode: w.Mode, Agent: r.AgentName,
 		Approved: w.Approved, ApprovedBy: w.ApprovedBy, Covered: w.Covered, Carried: w.Progress,
-		Under: w.Under, StackedOn: w.StackedOn, Atop: w.Atop,
 		Feedback: was.Feedback, FeedbackRounds: was.FeedbackRounds, Earlier: was.Sum(),
 		Settings: loop.Settings{Limits: r.Limits(run.Limits{}), Model: r.Model},
 	}, now)
-	s.Family = w.Family
-	if w.Under == 0 && pull > 0 { // its pull request still goes into that branch
-		s.StackedOn, s.Atop = was.StackedOn, was.Atop
-	}
 	s.Branch = was.Branch // what was done is there, however others are called by now
 	state, err := loop.Encode(s)
 	if err != nil {
@@ -308,20 +293,9 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		}
 		return r.Store.MergeLessonsOfPull(ctx, tx, in.RepoNode, in.Pull)
 	}
-	waiting, err := r.waitingFor(ctx, in)
-	if err != nil {
-		return err
-	}
-	also := func(tx *store.Tx) error {
-		errs := []error{merged(tx)}
-		for _, id := range waiting {
-			errs = append(errs, r.Queue.Wake(ctx, tx, id))
-		}
-		return errors.Join(errs...)
-	}
 	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
-		return r.mark(ctx, guid, outcomeNoRun, also)
+		return r.mark(ctx, guid, outcomeNoRun, merged)
 	}
 	if err != nil {
 		return err
@@ -329,7 +303,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 	if holds, err := r.holds(ctx, in); err != nil {
 		return err
 	} else if !holds {
-		return r.mark(ctx, guid, outcomeOutdated, also)
+		return r.mark(ctx, guid, outcomeOutdated, merged)
 	}
 	reason := map[handlers.StopReason]string{
 		handlers.StopUnlabeled:   "the label was removed by ",
@@ -341,7 +315,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
 	return r.decide(ctx, guid, outcomeStopping, in.Subject, stopped(row.ID, reason), func(tx *store.Tx) error {
-		return errors.Join(also(tx), r.cancel(ctx, tx, row.ID, reason))
+		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, reason))
 	})
 }
 
@@ -382,29 +356,6 @@ func (r *Receiver) holds(ctx context.Context, in handlers.StopIntent) (bool, err
 func elsewhere(issue ghapp.Issue, in handlers.Subject) bool {
 	page := fmt.Sprintf("/%s/%s/issues/%d", in.Owner, in.Repo, in.Issue)
 	return issue.NodeID != in.IssueNode && !strings.HasSuffix(strings.ToLower(issue.URL), strings.ToLower(page))
-}
-
-// waitingFor are the runs that wait for an issue, or a pull request, which is closed or
-// gone now.
-func (r *Receiver) waitingFor(ctx context.Context, in handlers.StopIntent) (ids []run.ID, err error) {
-	switch in.Reason { //nolint:exhaustive // after the others it is open as before
-	case handlers.StopClosed, handlers.StopDeleted, handlers.StopTransferred, handlers.StopPullClosed,
-		handlers.StopPullMerged:
-	default:
-		return nil, nil
-	}
-	rows, err := r.Store.ActiveRuns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	what := strings.ToLower(fmt.Sprintf("%s/%s#%d", in.Owner, in.Repo, max(in.Issue, in.Pull)))
-	for _, row := range rows {
-		s, err := loop.Decode(row.State)
-		if err == nil && s.Delayed != nil && slices.Contains(s.Delayed.Subjects, what) {
-			ids = append(ids, row.ID)
-		}
-	}
-	return ids, nil
 }
 
 // cancel asks a run to stop and has it look.

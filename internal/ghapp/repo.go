@@ -313,12 +313,6 @@ func (r *Repo) FoldComment(ctx context.Context, nodeID string) error {
 		map[string]any{"input": map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}}, &data)
 }
 
-// EditComment replaces the text of a comment.
-func (r *Repo) EditComment(ctx context.Context, id int64, body string) error {
-	_, _, err := r.writer.Issues.EditComment(ctx, r.owner, r.name, id, &github.IssueComment{Body: &body})
-	return wrap("edit comment", err)
-}
-
 // Comments lists the comments on an issue, oldest first.
 func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
 	var out []Comment

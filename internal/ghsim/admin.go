@@ -56,8 +56,6 @@ type deed struct {
 	Lines  []ReviewLine `json:"lines"`
 	// Resolved is whether a conversation is to be resolved.
 	Resolved bool `json:"resolved"`
-	// Issue is another one of the repository, which a relation is about.
-	Issue int `json:"issue"`
 }
 
 // did answers what has no result of its own.
@@ -159,14 +157,6 @@ func adminRoutes() []adminRoute {
 		})},
 		{"POST " + repo + "/issues/{number}/reopen", act(func(s *Sim, a admin, in deed) (any, error) {
 			return did(s.ReopenIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User))
-		})},
-		{"POST " + repo + "/issues/{number}/sub_issues", act(func(s *Sim, a admin, in deed) (any, error) {
-			owner, name := a.str("owner"), a.str("repo")
-			return did(s.AddSubIssue(owner, name, a.num("number"), in.User, owner, name, in.Issue))
-		})},
-		{"POST " + repo + "/issues/{number}/blocked_by", act(func(s *Sim, a admin, in deed) (any, error) {
-			owner, name := a.str("owner"), a.str("repo")
-			return did(s.BlockIssue(owner, name, a.num("number"), in.User, owner, name, in.Issue))
 		})},
 		{"GET " + repo + "/pulls", func(s *Sim, a admin) (any, error) { return s.PRs(a.str("owner"), a.str("repo")) }},
 		{"GET " + repo + "/pulls/{number}", func(s *Sim, a admin) (any, error) {

@@ -177,8 +177,6 @@ type issue struct {
 	events                   []*event
 	created, updated, edited time.Time
 	pull                     *pull
-	parent                   *issue
-	subs, blockedBy          []placed
 }
 
 func (i *issue) state() string {

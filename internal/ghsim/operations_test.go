@@ -158,11 +158,6 @@ func TestEveryOperation(t *testing.T) {
 			201, "", "",
 		},
 		{"GET /repos/{owner}/{repo}/issues/{issue_number}/reactions", repo + "/issues/1/reactions", nil, 200, "", ""},
-		{"GET /repos/{owner}/{repo}/issues/{issue_number}/sub_issues", repo + "/issues/1/sub_issues", nil, 200, "", ""},
-		{
-			"GET /repos/{owner}/{repo}/issues/{issue_number}/dependencies/blocked_by",
-			repo + "/issues/1/dependencies/blocked_by?per_page=100", nil, 200, "", "",
-		},
 		{
 			"POST /repos/{owner}/{repo}/pulls", repo + "/pulls",
 			m{"title": "PR", "head": "topic/a", "base": "main", "body": "Closes #1"}, 201, "", "",

@@ -77,8 +77,6 @@ func (s *Sim) restRoutes() []*route {
 		newRoute("GET", repo+"/issues/{issue_number}/labels", "issue:read", s.listIssueLabels),
 		newRoute("POST", repo+"/issues/{issue_number}/labels", "issue:write", s.postIssueLabels),
 		newRoute("DELETE", repo+"/issues/{issue_number}/labels/{name}", "issue:write", s.deleteIssueLabel),
-		newRoute("GET", repo+"/issues/{issue_number}/sub_issues", "issue:read", s.listSubIssues),
-		newRoute("GET", repo+"/issues/{issue_number}/dependencies/blocked_by", "issue:read", s.listBlockedBy),
 		newRoute("GET", repo+"/issues/{issue_number}/reactions", "issue:read", s.listReactions),
 		newRoute("POST", repo+"/issues/{issue_number}/reactions", "issue:write", s.postReaction),
 

@@ -196,7 +196,6 @@ func (s *Sim) issueJSON(r *repo, i *issue) obj {
 		"reactions": reactionsJSON(url, i.reactions), "performed_via_github_app": s.appJSON(i.via),
 		"state_reason": orNull(i.stateReason),
 	}
-	o["sub_issues_summary"], o["issue_dependencies_summary"] = relationsJSON(i)
 	if i.pull != nil {
 		o["draft"] = i.pull.draft
 		o["pull_request"] = obj{

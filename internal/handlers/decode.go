@@ -50,8 +50,6 @@ type Text struct {
 	// Closed: the issue, or the pull request, was closed.
 	Closed bool
 	Labels []string
-	// Childless: it has no sub-issue that is open. It is false where the event does not say.
-	Childless bool
 }
 
 // Comment is what somebody wrote, as it was at the moment of the event.
@@ -74,8 +72,6 @@ type StartIntent struct {
 	Label         string
 	IssueURL      string
 	Author        Author
-	// Childless is as in Text.
-	Childless bool
 }
 
 // StopReason says what stopped a run.
@@ -362,21 +358,11 @@ type issuePayload struct {
 	} `json:"labels"`
 	// PullRequest is there where the "issue" is a pull request.
 	PullRequest *struct{} `json:"pull_request"`
-	SubIssues   *struct {
-		Total     int `json:"total"`
-		Completed int `json:"completed"`
-	} `json:"sub_issues_summary"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// childless says whether the issue is said to have no sub-issue that is open.
-func (i issuePayload) childless() bool {
-	return i.SubIssues != nil && i.SubIssues.Completed >= i.SubIssues.Total
+	UpdatedAt   time.Time `json:"updated_at"`
 }
 
 func (i issuePayload) text() Text {
-	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed",
-		Childless: i.childless()}
+	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed"}
 	for _, l := range i.Labels {
 		t.Labels = append(t.Labels, l.Name)
 	}

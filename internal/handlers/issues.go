@@ -63,7 +63,6 @@ func (d *Decoder) issues(payload []byte) (Intent, error) {
 			Label:         p.Label.Name,
 			IssueURL:      p.Issue.HTMLURL,
 			Author:        p.Issue.User.author(),
-			Childless:     p.Issue.childless(),
 		}, nil
 	case "unlabeled":
 		if !ours || p.Sender.Type != "User" {

@@ -285,9 +285,6 @@ type MirrorSource struct {
 	// Base goes before what the repository's configuration names, and ConfigPath is
 	// where that is, "" for config.RepoPath.
 	Base, ConfigPath string
-	// StackedOn is the branch of other work that this begins from, for as long as it is
-	// there; "" is none.
-	StackedOn string
 	// Fallback gives the configuration that holds where the repository has none. What
 	// it gave holds for as long as the source does.
 	Fallback func(ctx context.Context) (ConfigFile, error)
@@ -332,14 +329,6 @@ func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, err
 			where = "the workflow"
 		}
 		if at.Base, err = resolveBase(ctx, mirror, where, base, at.Branch); err != nil {
-			return Location{}, err
-		}
-	}
-	if s.StackedOn != "" && s.StackedOn != at.Branch {
-		switch below, err := mirror.Resolve(ctx, "refs/heads/"+s.StackedOn); {
-		case err == nil:
-			at.BaseBranch, at.Base = s.StackedOn, below
-		case !errors.Is(err, gitrepo.ErrNotFound): // where it was merged, this goes on from where that is
 			return Location{}, err
 		}
 	}

@@ -41,30 +41,6 @@ type Delayed struct {
 	Queued bool
 	// Told: people have been told.
 	Told bool
-	// Subjects are what it waits for, where that is other subjects that have to be done
-	// with first; see Engine.Await.
-	Subjects []string `json:",omitempty"`
-}
-
-// Untouched says whether nothing of the run has been done: it can wait for others.
-func (s *State) Untouched() bool { return s.Stage == stageOpen && s.Progress == "" && s.End == "" }
-
-// Await notes that a run that is untouched waits until others are done with. Whoever says
-// so tells people.
-func (e *Engine) Await(s State, why string, subjects []string) State {
-	if s.Delayed != nil && len(s.Delayed.Subjects) == 0 {
-		e.undelay(&s)
-	}
-	s = e.Delay(s, why, true)
-	s.Delayed.Subjects, s.Delayed.Told = subjects, true
-	return s
-}
-
-// AwaitPerson ends a run that only a person can have go on. The next steps tell people.
-func (e *Engine) AwaitPerson(s State, detail string) State {
-	s = e.Fail(s, detail)
-	s.End = run.EndAwaitingPerson
-	return s
 }
 
 // Delay notes that a run has to wait. The next step that is taken ends that.
@@ -74,7 +50,7 @@ func (e *Engine) Delay(s State, why string, queued bool) State {
 		d = *s.Delayed
 	}
 	begins := s.Delayed == nil || d.Queued != queued
-	d.Why, d.Queued, d.Subjects = why, queued, nil
+	d.Why, d.Queued = why, queued
 	if begins {
 		d.Told = false
 		e.emit(run.Event{Kind: run.EventTrouble, Text: "waiting, no attempt is used: " + why}, &s)

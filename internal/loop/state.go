@@ -281,9 +281,6 @@ type Position struct {
 	Delayed *Delayed      `json:",omitempty"`
 	Waited  time.Duration `json:",omitempty"`
 
-	// Family is what the run has worked in its own place, nil for a run like most.
-	Family *Family `json:",omitempty"`
-
 	CancelRequested bool
 	CancelReason    string
 	// StopAfterCall is why the run ends before its next call, "" where it does not.
@@ -661,13 +658,6 @@ type Request struct {
 	// had a part in it.
 	Feedback       []Feedback
 	FeedbackRounds int
-
-	// Under is the number of the subject whose family this one was begun for, 0 for none;
-	// StackedOn is the branch to begin from where that is not the base branch, and Atop are
-	// the subjects whose work is on that branch.
-	Under     int    `json:",omitempty"`
-	StackedOn string `json:",omitempty"`
-	Atop      []int  `json:",omitempty"`
 
 	Settings
 }

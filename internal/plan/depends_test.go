@@ -40,6 +40,10 @@ func TestDependencies(t *testing.T) {
 		"no id": {
 			"- [ ] a\n- [ ] b\n  - Depends on: the release\n", []string{"", ""}, []string{nothing("b", "the release")},
 		},
+		"another issue": {"Depends on: #12\n\n- [ ] a\n- [ ] b\n", []string{"", ""}, nil},
+		"another issue, of a task": {
+			"- [ ] a\n- [ ] b\n  - Depends on: #12\n", []string{"", ""}, []string{nothing("b", "#12")},
+		},
 		"criteria are no task": {
 			"- [ ] a\n- [ ] b\n  - Depends on: T1\n\n## Acceptance criteria\n- [ ] c\n", []string{"T1", "T2 T1"}, nil,
 		},

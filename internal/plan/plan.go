@@ -49,10 +49,6 @@ type Plan struct {
 	NoCommit bool
 	// Findings are sentences on what the plan says and nobody can heed.
 	Findings []string
-	// Waits are the issues that have to be closed before work begins.
-	Waits []IssueRef `json:",omitempty"`
-	// Stacked: the text asks that sub-issues be worked on top of each other.
-	Stacked bool `json:",omitempty"`
 	// Branch is the git branch that a prd.json wants to be worked on, "" for none.
 	// Nobody has checked it.
 	Branch string
@@ -103,7 +99,6 @@ func (p *Plan) fill(doc *progress.Doc) {
 	p.Accept, boxes = criteria(blocks)
 	p.Tasks = tasks(doc.Tasks(), boxes)
 	p.depend(blocks)
-	p.Waits, p.Stacked = relations(blocks)
 	p.SHA256 = sum(p.Title, p.Text)
 }
 

@@ -61,36 +61,12 @@ func (p *Publisher) Comment(ctx context.Context, occasion, text string) (url str
 
 // commentOn is Comment on the issue or pull request of a number.
 func (p *Publisher) commentOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
-	rec, err := p.comment(ctx, number, occasion, text)
-	return rec.URL, err
-}
-
-// Keep is Comment for what is brought up to date afterwards. One that somebody has deleted
-// is not written again.
-func (p *Publisher) Keep(ctx context.Context, occasion, text string) error {
-	ctx = ghapp.WithPurpose(ctx, "comment")
-	rec, err := p.comment(ctx, p.Issue, occasion, text)
-	if err != nil {
-		return err
-	}
-	body := text + "\n\n" + p.marker(p.Issue, occasion)
-	now, err := p.GitHub.CommentByID(ctx, rec.ID)
-	if errors.Is(err, ghapp.ErrNotFound) || err == nil && textHash(now.Body) == textHash(body) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return p.GitHub.EditComment(ctx, rec.ID, body)
-}
-
-func (p *Publisher) comment(ctx context.Context, number int, occasion, text string) (commentRecord, error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
 	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
 	marker := p.marker(number, occasion)
 	body := text + "\n\n" + marker
 	hash := textHash(body)
-	return effects.Do(ctx, p.Effects, key, nil,
+	rec, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
 			c, err := p.GitHub.FindComment(ctx, number, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
@@ -102,6 +78,7 @@ func (p *Publisher) comment(ctx context.Context, number int, occasion, text stri
 			c, err := p.GitHub.Comment(ctx, number, body)
 			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err
 		})
+	return rec.URL, err
 }
 
 // marker is the mark by which what was said on an occasion is found again.
@@ -233,43 +210,6 @@ func WaitingText(why string, queued bool) string {
 	}
 	return "**Waiting for the server.** Something is wrong there, and not with this task: " + island.Speak(nil, why, 500) +
 		". I go on by myself once that is fixed, and no attempt is used."
-}
-
-// Dependencies are what an issue depends on, each as "#12" or "acme/tools#12".
-type Dependencies struct {
-	// Open have to be closed before work begins. Circular depend on the issue in turn,
-	// and Unread cannot be read: nobody waits for those.
-	Open, Circular, Unread []string
-}
-
-// DependsText says what an issue waits for, and what not; "" where there is nothing to
-// say. byJob says that a job, which cannot wait, was asked.
-func DependsText(d Dependencies, byJob bool, label string) string {
-	var says []string
-	if len(d.Open) > 0 {
-		text := "**Waiting for " + listed(d.Open) + ".** I start by myself when nothing of this is open, and no attempt is used."
-		if byJob {
-			text = "**This waits for " + listed(d.Open) +
-				".** A job of a workflow cannot wait. When nothing of this is open, remove the label " +
-				island.Label(label) + " and add it again."
-		}
-		says = append(says, text)
-	}
-	if len(d.Circular) > 0 {
-		says = append(says, "I do not wait for "+listed(d.Circular)+", because that waits for this issue.")
-	}
-	if len(d.Unread) > 0 {
-		says = append(says, "I do not wait for "+listed(d.Unread)+", because I cannot read it.")
-	}
-	return strings.Join(says, "\n\n")
-}
-
-// listed joins words as in "a, b and c".
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
 // NoPullRequestText says why a run that ends for another reason has no pull request

@@ -8,7 +8,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/redact"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // Commenter answers people on issues and pull requests outside of any run: with
@@ -37,14 +36,6 @@ func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, oc
 		return pub.say(ctx, occasion, text)
 	})
 	return Tolerate(ctx, "a comment was not written", err)
-}
-
-// Keep writes a comment of a run, and brings it up to date afterwards. That GitHub does not
-// let us is logged.
-func (c *Commenter) Keep(ctx context.Context, repo *ghapp.Repo, id run.ID, place int, occasion, text string) error {
-	pub := Publisher{GitHub: repo, Effects: c.Effects, Run: id, Issue: place, Label: c.Label, Mask: c.Mask}
-	err := c.Exclusively(ctx, func(ctx context.Context) error { return pub.Keep(ctx, occasion, text) })
-	return Tolerate(ctx, "a comment was not brought up to date", err)
 }
 
 // Answer comments on what source names, to the person who wrote it.

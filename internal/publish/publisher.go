@@ -96,7 +96,6 @@ type Comments interface {
 	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)
 	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
 	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)
-	EditComment(ctx context.Context, id int64, body string) error
 	FoldComment(ctx context.Context, nodeID string) error
 	ReactToComment(ctx context.Context, comment int64, content string) error
 }

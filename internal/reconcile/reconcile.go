@@ -71,10 +71,8 @@ type Waker interface {
 	Wake(ctx context.Context, tx *store.Tx, id run.ID) error
 }
 
-// Starter begins runs, and says what keeps one from beginning. *delivery.Receiver is one.
+// Starter begins runs. *delivery.Receiver is one.
 type Starter interface {
-	Depends(ctx context.Context, w delivery.RunRequest) (publish.Dependencies, error)
-	Ready(ctx context.Context, repo *ghapp.Repo, m loop.Member, w *delivery.RunRequest) (skipped string, err error)
 	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
 		also func(tx *store.Tx, id run.ID) error) (outcome string, err error)
 }
@@ -250,10 +248,6 @@ type pauses struct {
 	returns int64
 	// failing is since when it is GitHub that fails its steps, zero where it does not.
 	failing time.Time
-	// look is when to ask GitHub again what the run waits for; clear says that it waited
-	// for nothing when it was asked last. The queue ticks the run more often than that.
-	look  time.Time
-	clear bool
 }
 
 // New makes a reconciler. What is asked of a run that has ended begins another by
@@ -421,9 +415,6 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 	if openErr != nil && s.End == "" {
 		return r.trouble(ctx, row, lease, d, s, openErr)
 	}
-	if s.Family != nil {
-		return r.lead(ctx, row, lease, d, s)
-	}
 	for {
 		if !s.CancelRequested {
 			// A person may have changed their mind since the last transition.
@@ -434,13 +425,6 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		}
 		if s, err = r.takeIn(ctx, row, lease, d, s); err != nil {
 			return r.trouble(ctx, row, lease, d, s, err)
-		}
-		waiting, wait, err := r.awaitIssues(ctx, row, lease, d, s)
-		if err != nil {
-			return r.trouble(ctx, row, lease, d, s, err)
-		}
-		if s = waiting; wait > 0 {
-			return wait, nil
 		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
@@ -509,18 +493,9 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 	if err != nil {
 		return err
 	}
-	leader, err := r.leader(ctx, id, s)
-	if err != nil {
-		return err
-	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if leader != "" {
-			if err := r.cfg.Queue.Wake(ctx, tx, leader); err != nil {
-				return err
-			}
-		}
 		if s.PullRequest != nil {
 			// What is said on the pull request has to find the run.
 			if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
@@ -756,13 +731,9 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			r.cfg.Watch(ev)
 		}
 	}
-	source := r.Source(repo, row.RepoNode)
-	if s, err := loop.Decode(row.State); err == nil { // one that cannot be read is told of when it is ticked
-		source.StackedOn = s.StackedOn
-	}
 	hostCfg := host.Config{
 		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
-		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: source,
+		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: r.Source(repo, row.RepoNode),
 		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
 		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
 			MaxBytes: r.cfg.CacheBytes},

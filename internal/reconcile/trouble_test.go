@@ -101,8 +101,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 	}
 	if err := st.InTx(t.Context(), func(tx *store.Tx) error {
 		return st.CreateRun(t.Context(), tx, store.Run{ID: w.id, RepoNode: "R", IssueNumber: 1, Phase: s.Phase,
-			PullNumber: 2, // so it is past asking GitHub what the issue depends on: this world has none
-			State:      state, CreatedAt: w.clock.now()})
+			State: state, CreatedAt: w.clock.now()})
 	}); err != nil {
 		t.Fatal(err)
 	}

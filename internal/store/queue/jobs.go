@@ -131,19 +131,11 @@ func (q *Queue) workAdvance(ctx context.Context, job *river.Job[advanceArgs]) er
 	}
 }
 
-type wokenKey struct{}
-
-// Woken says whether a signal has a run ticked, and not its poll.
-func Woken(ctx context.Context) bool {
-	woken, _ := ctx.Value(wokenKey{}).(bool)
-	return woken
-}
-
 // workWake ticks the run once. What makes it tick on is the polling job, so a
 // wake ends only when there is one.
 func (q *Queue) workWake(ctx context.Context, job *river.Job[wakeArgs]) error {
 	if _, ticked := q.woken.Load(job.ID); !ticked {
-		snooze, err := q.advance(context.WithValue(ctx, wokenKey{}, true), job.Args.Run)
+		snooze, err := q.advance(ctx, job.Args.Run)
 		switch {
 		case errors.Is(err, ErrBusy):
 			return river.JobSnooze(busySnooze)
