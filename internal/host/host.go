@@ -326,7 +326,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
-	set.AgentsMD, set.Protected, set.Notices = repo.AgentsMD, repo.Protected, repo.Notify
+	set.Protected, set.Notices = repo.Protected, repo.Notify
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}

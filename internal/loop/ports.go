@@ -76,8 +76,6 @@ type Settings struct {
 	VerifyTasks bool
 	// Forget leaves the memory alone.
 	Forget bool
-	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
-	AgentsMD bool
 	// Protected says what becomes of changes to protected paths.
 	Protected run.Protection
 	// Notices is what the repository wants told of its runs.

@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -193,33 +191,17 @@ func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Ne
 
 // assemble adds what the host writes itself, and hands the whole to the checks.
 func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	whole, added := c.tree, 0
-	if c.gone == "" {
-		if whole, added, err = e.suggest(ctx, s, c.tree); err != nil {
-			return Next{}, false, err
-		}
-	}
-	findings := c.findings
-	var own []string
-	if added > 0 {
-		own = []string{agentsFile}
-		findings = append(findings, gate.Finding{
-			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged",
-				strs.Count(added, "note"), agentsFile),
-		})
-	}
-	whole, written, err := e.writeBack(ctx, s, whole, c.landed, s.TaskID)
+	whole, own, err := e.writeBack(ctx, s, c.tree, c.landed, s.TaskID)
 	if err != nil {
 		return Next{}, false, err
 	}
 	p := *s.Proposal
-	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), append(own, written...)
+	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
 	// What a person has to do something about comes first: the rest may be cut.
-	p.Findings = appendFindings(append(heldFindings(c.held), s.nestedFindings(c.code)...), findings)
+	p.Findings = appendFindings(append(heldFindings(c.held), s.nestedFindings(c.code)...), c.findings)
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
