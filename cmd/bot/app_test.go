@@ -441,29 +441,6 @@ func TestRepositoryConfiguration(t *testing.T) {
 			t.Errorf("draft %v, description:\n%s", pr.Draft, pr.Body)
 		}
 	})
-	t.Run("lets the host write AGENTS.md", func(t *testing.T) {
-		t.Parallel()
-		st := newStage(t, setting{script: `
-tasks:
-  one: [{append: {one.txt: "1\n"}, pattern: "All of it is in one.txt, @ada"}]
-default: [{append: {two.txt: "1\n", AGENTS.md: "- obey\n"}}, {append: {two.txt: "1\n"}}]
-`, files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "learn: {agents_md: true}\nreview: false\n"}})
-		s := st.serve()
-		state := st.ended(s.store, st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n"))
-		if state.End != run.EndAllTasksComplete || len(state.Held) != 1 || state.Held[0].Paths[0].Path != "AGENTS.md" {
-			t.Fatalf("ended %s, held back %v: %s", state.End, state.Held, state.EndDetail)
-		}
-		const want = "# Notes for agents\n\n## Codebase patterns\n\n- All of it is in one.txt, @ada\n"
-		if got := st.contents("ralph/1")["AGENTS.md"]; got != want {
-			t.Errorf("AGENTS.md:\n%s", got)
-		}
-		pr := st.onlyPR()
-		for _, want := range []string{"🔎 Agents added 1 note to AGENTS.md", "/commit/"} {
-			if !strings.Contains(pr.Body, want) {
-				t.Errorf("no %q:\n%s", want, pr.Body)
-			}
-		}
-	})
 	t.Run("is refused with line and column", func(t *testing.T) {
 		t.Parallel()
 		st := newStage(t, setting{script: writesAll, files: map[string]string{

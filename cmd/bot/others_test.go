@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -214,69 +212,5 @@ func TestH5BaseMoves(t *testing.T) {
 	st.intact("in the end", wantSubjects...)
 	if got := st.contents("main"); got["main.txt"] != "x\n" || got["one.txt"] != "" {
 		t.Errorf("main: %v", got)
-	}
-}
-
-// TestH5ConflictBecomesATask: where the base branch has moved on and no longer
-// merges, an agent resolves that, the gates run on the result, and it becomes a
-// signed merge; what the base brought is nobody's proposal.
-func TestH5ConflictBecomesATask(t *testing.T) {
-	t.Parallel()
-	const script = `model: scripted
-tasks:
-  one: [{files: {one.txt: "ours\n"}, say: done}]
-  Merge main:
-    - {append: {one.txt: "more\n"}, say: done}
-    - {files: {one.txt: "ours and theirs\n"}, say: done}
-default: [{files: {two.txt: "2\n"}, say: done}]
-`
-	st := newStage(t, setting{
-		script: script,
-		gates:  []config.Gate{{Name: "whole", Run: "! grep -q more one.txt", When: "task", Timeout: time.Minute}},
-	})
-	var theirs string
-	s := st.serveWith(atCommit(2, func() {
-		var err error
-		theirs, err = st.sim.Push(person, repoOf, "main", person, ghsim.PushOptions{
-			Message: "Elsewhere",
-			Files: map[string]string{
-				"one.txt": "theirs\n", "theirs.sh": "#!/bin/sh\n", ".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01",
-			},
-		})
-		if err != nil {
-			t.Error(err)
-		}
-	}))
-	state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
-	if !state.End.Complete() {
-		t.Fatalf("ended %s: %s\n%s", state.End, state.EndDetail, state.Progress)
-	}
-	st.processed(s)
-	pr := st.onlyPR()
-	commits, err := st.sim.BranchCommits(person, repoOf, "ralph/1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(commits, func(c ghsim.Commit) bool { return len(c.Parents) == 2 })
-	if i < 0 {
-		t.Fatalf("no merge among %q", subjects(commits))
-	}
-	merge := commits[i]
-	if merge.Parents[1] != theirs || !merge.Verified || merge.Author != st.app.BotLogin ||
-		merge.Subject != "chore: merge main and resolve the conflicts with it" {
-		t.Errorf("the merge is %+v", merge)
-	}
-	want := map[string]string{
-		"README.md": "# widgets\n", "one.txt": "ours and theirs\n", "two.txt": "2\n", "theirs.sh": "#!/bin/sh\n",
-		".github/workflows/ci.yml": "on: push\n", "big.bin": "\x00\x01",
-	}
-	if diff := cmp.Diff(want, st.contents("ralph/1")); diff != "" {
-		t.Error(diff)
-	}
-	if !strings.Contains(pr.Body, "Merge main and resolve the conflicts") || len(st.issue(pr.Number).Comments) != 0 {
-		t.Errorf("the description:\n%s", pr.Body)
-	}
-	if err := st.sim.Merge(person, repoOf, pr.Number, person); err != nil {
-		t.Errorf("it does not merge: %v", err)
 	}
 }

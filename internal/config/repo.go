@@ -56,8 +56,6 @@ type Repo struct {
 	Evidence string
 	// Forget: lessons of earlier runs are neither kept nor used.
 	Forget bool
-	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
-	AgentsMD bool
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
 	AgentHistory *int
@@ -139,9 +137,6 @@ type repoFile struct {
 		Ask      string `yaml:"ask"`
 		Approval string `yaml:"approval"`
 	} `yaml:"plan"`
-	Learn struct {
-		AgentsMD bool `yaml:"agents_md"`
-	} `yaml:"learn"`
 	Protected struct {
 		Policy string   `yaml:"policy"`
 		Paths  []string `yaml:"paths"`
@@ -220,7 +215,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Quality:  quality(f.Quality, report),
 		Progress: Progress{Keep: f.Progress.Keep, Archive: f.Progress.Archive},
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
-		AgentsMD: f.Learn.AgentsMD,
 		Base:     f.Base,
 		Notify:   notifyChoice(f.Notify, report),
 		Roles:    roles(f.Roles, report),

@@ -179,7 +179,6 @@ type Host struct {
 var (
 	_ loop.WorkTree = (*Host)(nil)
 	_ loop.Trees    = (*Host)(nil)
-	_ loop.Branch   = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
 	_ loop.Attempts = (*Host)(nil)
 	_ loop.Crew     = (*Host)(nil)
@@ -326,7 +325,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
-	set.AgentsMD, set.Protected, set.Notices = repo.AgentsMD, repo.Protected, repo.Notify
+	set.Protected, set.Notices = repo.Protected, repo.Notify
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}
@@ -597,25 +596,25 @@ func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
 }
 
 // Snapshot implements loop.WorkTree.
-func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, error) {
+func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	snap, err := wt.Snapshot(ctx)
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	h.settle(&snap)
 	tree, err := h.mapBack(ctx, repo, snap.Tree)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("tell the agent's changes: %w", err)
+		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
 	refused := make([]loop.Refusal, 0, len(snap.Refused))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
-	return string(tree), refused, snap.Nested, nil
+	return string(tree), refused, nil
 }
 
 // settle remembers a snapshot of the work tree until somebody writes to that. An agent
@@ -720,39 +719,6 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	h.withouts[key] = string(oid)
 	h.mu.Unlock()
 	return string(oid), nil
-}
-
-// Merge implements loop.Branch.
-func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
-	at, err := h.cfg.Source.Locate(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if string(at.Head) != s.Head {
-		return nil, nil //nolint:nilnil // landing will tell that the branch has moved
-	}
-	tip, err := at.Repo.Resolve(ctx, "refs/heads/"+s.BaseBranch)
-	if errors.Is(err, gitrepo.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is no base any more to conflict with
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := at.Repo.MergeTrees(ctx, at.Head, tip)
-	if errors.Is(err, gitrepo.ErrUnrelated) {
-		return nil, loop.ErrUnrelated
-	}
-	if errors.Is(err, gitrepo.ErrTooLarge) {
-		return nil, loop.ErrTooMuch
-	}
-	if err != nil || len(m.Conflicts) == 0 {
-		return nil, err
-	}
-	parentTree, err := at.Repo.TreeOf(ctx, tip)
-	if err != nil {
-		return nil, err
-	}
-	return &loop.Merge{Parent: string(tip), ParentTree: string(parentTree), Tree: string(m.Tree), Files: m.Conflicts}, nil
 }
 
 // Has implements loop.Trees. What is in no commit stays in the quarantine for as long as

@@ -384,7 +384,7 @@ func (s *State) spreads(tasks []run.Task) bool {
 // spread opens a lane for each task that can be worked beside those that are. It is false where
 // the run works one task after the other.
 func (e *Engine) spread(s *State, tasks []run.Task) bool {
-	if e.Crew == nil || s.Limits.Parallel <= 1 || s.Merge != nil || s.Once {
+	if e.Crew == nil || s.Limits.Parallel <= 1 || s.Once {
 		return false
 	}
 	fresh := s.beside(tasks, s.Limits.Parallel)
@@ -420,18 +420,13 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 		t, ok := choose(tasks, s, taken)
 		_, byAgent := s.Behind[t.ID]
 		marked := t.Parallel && (!byAgent || len(t.Files) > 0)
-		if !ok || !marked || t.Verify || s.awaitsSuggestion(t.ID) ||
+		if !ok || !marked || t.Verify ||
 			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {
 			break
 		}
 		busy, taken[t.ID], fresh = append(busy, t), true, append(fresh, t)
 	}
 	return fresh
-}
-
-// awaitsSuggestion says whether a person's own change is to be applied for a task.
-func (s *State) awaitsSuggestion(task string) bool {
-	return slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task && f.Suggestion != nil })
 }
 
 // overlap says whether two tasks name a file that is the same, or in a folder that the

@@ -76,8 +76,6 @@ type Settings struct {
 	VerifyTasks bool
 	// Forget leaves the memory alone.
 	Forget bool
-	// AgentsMD: what agents note of the code base is suggested for AGENTS.md.
-	AgentsMD bool
 	// Protected says what becomes of changes to protected paths.
 	Protected run.Protection
 	// Notices is what the repository wants told of its runs.
@@ -136,7 +134,7 @@ type WorkTree interface {
 	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
-	Snapshot(ctx context.Context) (tree string, refused []Refusal, nested []string, err error)
+	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
 }
 
 // Trees are git trees that the host has stored. They never change; what makes one of
@@ -165,15 +163,6 @@ type Trees interface {
 	Without(ctx context.Context, tree, dir string) (string, error)
 	// Restore is tree with the files at paths as they are in from.
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
-}
-
-// Branch brings the run's branch and others together.
-type Branch interface {
-	// Merge brings the present tip of the base branch into the run's head and says
-	// where the two conflict; nil where they do not, where there is nothing to
-	// bring in, or where the head is no longer the branch's tip. ErrUnrelated or ErrTooMuch
-	// where that cannot be done.
-	Merge(ctx context.Context, s State) (*Merge, error)
 }
 
 // AgentStart asks for one fresh agent process on the work tree.
@@ -351,12 +340,8 @@ type Landing struct {
 	// Own are the paths that the host itself changed, which policy would keep
 	// from an agent.
 	Own []string
-	// Merges is the commit of the base branch that this one merges, nil for none.
-	Merges *Merge
 	// Closing marks the commit that removes progress.md at the end, or archives it.
 	Closing bool
-	// Applied marks a person's suggestion, which no agent had a part in.
-	Applied bool
 	// Planned marks the commit that holds a plan and nothing else, Recorded the
 	// one that keeps the notes of a run that stopped short.
 	Planned  bool

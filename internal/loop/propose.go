@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"path"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/strs"
 	"github.com/org/ralph-action/internal/supervise"
 )
 
@@ -41,7 +39,6 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		e.screen,        // paths that may not change, or only by a person
 		e.requireEnd,    // the call itself came to something
 		e.requireClaim,  // the agent says that the task is done
-		e.requireMerge,  // no conflict is left
 		e.requireChange, // something changed, or somebody has to look whether it was there
 		e.requireTests,  // tests and commands are still there, and no secret is new
 		e.assemble,      // what the host adds to it
@@ -67,11 +64,10 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
 		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	work, refused, nested, err := e.WorkTree.Snapshot(ctx)
+	work, refused, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("read the work tree: %w", err)
 	}
-	s.noteNested(nested)
 	if len(refused) > 0 {
 		s.reject(refused)
 		return Next{}, true, nil
@@ -140,16 +136,6 @@ func (e *Engine) requireEnd(ctx context.Context, s *State, _ *candidate) (_ Next
 	return next, true, err
 }
 
-// requireMerge fails an attempt at a merge that leaves conflicts.
-func (e *Engine) requireMerge(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	why, err := e.unresolved(ctx, s, c.tree)
-	if err != nil || why == "" {
-		return Next{}, false, err
-	}
-	next, err := e.fail(ctx, s, why)
-	return next, true, err
-}
-
 // requireChange acts on a claim that is followed by no change of the call's own.
 func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	if len(c.code) == 0 && c.held != nil {
@@ -176,7 +162,7 @@ func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Ne
 		return Next{}, false, err
 	}
 	s.Proposal = &p
-	if c.inspection, err = e.inspect(ctx, s, c.task, s.unconflicted(c.code), c.tree); err != nil || c.why == "" {
+	if c.inspection, err = e.inspect(ctx, s, c.task, c.code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
 	s.Draft.Tampered = c.before != ""
@@ -193,33 +179,17 @@ func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Ne
 
 // assemble adds what the host writes itself, and hands the whole to the checks.
 func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	whole, added := c.tree, 0
-	if c.gone == "" {
-		if whole, added, err = e.suggest(ctx, s, c.tree); err != nil {
-			return Next{}, false, err
-		}
-	}
-	findings := c.findings
-	var own []string
-	if added > 0 {
-		own = []string{agentsFile}
-		findings = append(findings, gate.Finding{
-			Rule: "agents-md", Path: agentsFile,
-			Text: fmt.Sprintf("Agents added %s to %s, which will steer agents once it is merged",
-				strs.Count(added, "note"), agentsFile),
-		})
-	}
-	whole, written, err := e.writeBack(ctx, s, whole, c.landed, s.TaskID)
+	whole, own, err := e.writeBack(ctx, s, c.tree, c.landed, s.TaskID)
 	if err != nil {
 		return Next{}, false, err
 	}
 	p := *s.Proposal
-	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), append(own, written...)
+	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
 	// What a person has to do something about comes first: the rest may be cut.
-	p.Findings = appendFindings(append(heldFindings(c.held), s.nestedFindings(c.code)...), findings)
+	p.Findings = appendFindings(heldFindings(c.held), c.findings)
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate

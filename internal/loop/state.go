@@ -116,8 +116,6 @@ type Proposal struct {
 	// Looks is how many calls have looked at it, and Unanswered how many of them in a
 	// row gave no answer.
 	Looks, Unanswered int
-	// Applied: it is a person's suggestion, and no agent had a part in it.
-	Applied bool
 	// Note is what was odd about a call that ended well.
 	Note string
 
@@ -326,10 +324,6 @@ type Checkout struct {
 	LandedProgress string
 	// Merged says what became of people's edits of that file, one sentence each.
 	Merged []string
-	// Merge is the merge that is being worked, nil for none, and Merges how often
-	// there was one.
-	Merge  *Merge
-	Merges int
 }
 
 // Environment is what processes of the run are started with. It is settled before the
@@ -407,15 +401,13 @@ type Brief struct {
 	Violations []string
 	// Guidance is the supervisor's advice.
 	Guidance []string
-	// Insight is what the agents noted while at the task, and Patterns what they noted
-	// of the code base.
-	Insight  string
-	Patterns []string
+	// Insight is what the agents noted while at the task.
+	Insight string
 }
 
 // begin forgets what was said of earlier calls. What agents noted stays: it is of use
 // whoever fails.
-func (b *Brief) begin() { *b = Brief{Insight: b.Insight, Patterns: b.Patterns} }
+func (b *Brief) begin() { *b = Brief{Insight: b.Insight} }
 
 // Counts only grow within a run, or begin again at zero where a row is broken. What is
 // counted by task has the task's id as its key.
@@ -479,8 +471,6 @@ type Result struct {
 	Findings []gate.Finding // about what has landed, for people to look at
 	// Advice is what the next call is told of what the last commit left behind.
 	Advice []string `json:",omitempty"`
-	// Nested are folders that agents made git repositories of their own.
-	Nested []string
 	// Held is what was held back for a person so far.
 	Held []Held
 }

@@ -125,7 +125,6 @@ type Next struct {
 type Engine struct {
 	WorkTree  WorkTree
 	Trees     Trees
-	Branch    Branch
 	Runner    Runner
 	Publisher Publisher
 	// Crew gives tasks that are worked side by side their work trees; nil works one after
@@ -185,9 +184,6 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
 		}
-	}
-	if m := s.Merge; m != nil { // it is looked at again at the end
-		s.HeadTree, s.Merge = m.HeadTree, nil
 	}
 	s.dropCall()
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
@@ -780,9 +776,6 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	task, ok := choose(tasks, s, nil)
-	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
-		return Next{}, e.leaveMerge(ctx, s, doc, "dropped for another task")
-	}
 	if !ok {
 		detail := ""
 		switch {
@@ -794,10 +787,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stuck(s, detail)
 	}
-	if applied, err := e.applySuggestion(ctx, s, doc, task); err != nil || applied {
-		return Next{}, err
-	}
-	if task.Verify && s.Merge == nil {
+	if task.Verify {
 		return e.hostTask(ctx, s, doc, task)
 	}
 	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
@@ -1204,11 +1194,10 @@ func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
 func (e *Engine) lookAround(ctx context.Context, s *State) error {
-	tree, _, nested, err := e.WorkTree.Snapshot(ctx)
+	tree, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}
-	s.noteNested(nested)
 	s.Laid, err = e.keepTaskFile(ctx, s, tree)
 	return err
 }
@@ -1219,9 +1208,6 @@ func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
 	s.Laid = tree
-	if tree == s.HeadTree {
-		s.Nested = nil
-	}
 	return nil
 }
 
@@ -1389,7 +1375,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, refused, _, err := e.WorkTree.Snapshot(ctx)
+	tree, refused, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
@@ -1410,9 +1396,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
 		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
 	}
-	if s.Proposal.Applied {
-		l.Model, l.Applied = "", true
-	}
 	if !s.Proposal.Plan {
 		doc, err := s.document(s.Proposal.Progress)
 		if err != nil {
@@ -1422,7 +1405,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)
 	if err != nil {
 		return e.notLanded(ctx, s, err)
@@ -1431,9 +1413,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
 			return Next{}, err
 		}
-	}
-	if m := s.Merge; m != nil { // the base's commits are not this run's work
-		s.Base, s.BaseTree, s.Merge = m.Parent, m.ParentTree, nil
 	}
 	delete(s.Attempts, moveKey)
 	s.Kept = nil
@@ -1508,9 +1487,6 @@ func (e *Engine) moved(ctx context.Context, s *State) (Next, error) {
 	s.Attempts[moveKey]++
 	if s.Attempts[moveKey] >= maxMoves {
 		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
-	}
-	if err := e.dropMerge(ctx, s, "somebody pushed to the branch; the run checks it again at the end"); err != nil {
-		return Next{}, err
 	}
 	s.dropCall()
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
@@ -1604,9 +1580,6 @@ func (s *State) noteMerged(sentences []string) {
 // close lands the commit that takes progress.md away again, or into the archive, where
 // the repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
-	if again, err := e.bringIn(ctx, s); err != nil || again {
-		return Next{}, err
-	}
 	reason := run.EndAllTasksComplete
 	if s.HintDone {
 		reason = run.EndRalphDone
@@ -1710,9 +1683,6 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err
 	}
-	if err := e.dropMerge(ctx, s, "the run ended first; the next run tries again"); err != nil {
-		return Next{}, err
-	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
 		// On a machine that has no tree of the run, the notes are not worth making one: people are
 		// told of the end all the same.
@@ -1774,7 +1744,7 @@ func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, _, _, err := e.WorkTree.Snapshot(ctx)
+	tree, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}

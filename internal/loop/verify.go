@@ -80,7 +80,6 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said.Against, maxEvidence) })
 	}
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
-	s.Patterns = noted(s.Patterns, before, verdict.Accepted)
 	s.Proposal = &Proposal{
 		Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note,
 		Final: s.Proposal.Final,

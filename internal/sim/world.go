@@ -145,12 +145,12 @@ func (w *world) Files(_ context.Context, tree string) ([]string, error) {
 }
 
 // Snapshot implements loop.WorkTree.
-func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for name := range w.work.links {
 		refused = append(refused, loop.Refusal{Path: name, Reason: "it is a symbolic link"})
 	}
-	return w.store(w.work.files), refused, nil, nil
+	return w.store(w.work.files), refused, nil
 }
 
 // Changes implements loop.Trees.
@@ -424,11 +424,6 @@ func (w *world) Land(_ context.Context, l loop.Landing) (loop.Landed, error) {
 // Show implements loop.Publisher.
 func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error) {
 	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
-}
-
-// Merge implements loop.Branch: nobody else works on the base branch.
-func (w *world) Merge(context.Context, loop.State) (*loop.Merge, error) {
-	return nil, nil //nolint:nilnil // no conflict
 }
 
 // Screen implements loop.Publisher.
