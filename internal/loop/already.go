@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -100,7 +99,7 @@ func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Nex
 	looked := s.Verified[c.task.ID]
 	spent := looked >= maxVerified || !s.mayLook(c.accepted.Tasks(), c.task, 0)
 	final, first := s.Proposal.Final, looked == 0
-	stands := says || !s.Draft.Unchanged || first && (final == "" || claim.SaysThere(final))
+	stands := says || !s.Draft.Unchanged || first && (final == "" || prompt.SaysThere(final))
 	why := "The last call said that the task is done, but changed no file. "
 	switch {
 	case spent && stands:
@@ -126,9 +125,9 @@ func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Nex
 // answered takes what a call says that looked at a task.
 func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 	p := *s.Proposal
-	answer := claim.ReadVerification(status.Final, len(p.Criteria))
+	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
-		answer = claim.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
+		answer = prompt.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
 	}
 	if p.Looks++; status.Outcome != AgentCompleted || !answers(status.Final, answer) {
 		p.Unanswered++
@@ -149,9 +148,9 @@ func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 
 // answers says whether a call that looked at a task answered anything at all, in
 // whatever form. What answers nothing is no objection.
-func answers(final string, v claim.Verification) bool {
+func answers(final string, v prompt.Verification) bool {
 	return v.Agreed || strings.Contains(final, "RALPH_VERIFY") || strings.Contains(final, "VERIFICATION_") ||
-		slices.ContainsFunc(v.Answers, func(a claim.Answer) bool { return a != claim.Answer{} })
+		slices.ContainsFunc(v.Answers, func(a prompt.Answer) bool { return a != prompt.Answer{} })
 }
 
 // verified acts on the answer of a call that looked at the task. What else it did
@@ -268,7 +267,7 @@ const maxEvidenceFile = 4 << 20
 // unfounded says what is wrong with the evidence of an answer that agrees, "" for
 // nothing: a place that does not exist shows nothing, one far from the files that the
 // criterion names no more, and neither do mere words.
-func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v claim.Verification) (string, error) {
+func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v prompt.Verification) (string, error) {
 	for i, a := range v.Answers {
 		// Beside a command with its result, host:port or a clock time is no place.
 		if ranCommand.MatchString(a.Evidence) {

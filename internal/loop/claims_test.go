@@ -87,6 +87,45 @@ func TestWordsAgainstATick(t *testing.T) {
 	}
 }
 
+// What an agent claims in so many words is judged by the checks, whatever else it tells.
+func TestChattyWorkLands(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["mod"] = "migrated"
+		tickT1(w, s)
+		return completed("The old tests still fail on main, and caching is not implemented, as the plan says.\n" +
+			"Would you like me to do it next?\n\nRALPH_RESULT: done")
+	}
+	s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(s.Commits) != 1 || len(w.prompts) != 1 {
+		t.Errorf("ended %s (%s) with %d commits after %d calls", s.End, s.EndDetail, len(s.Commits), len(w.prompts))
+	}
+}
+
+// A question of a call that did nothing and claims nothing is put to a person when it is asked again. Beside a claim it
+// is politeness.
+func TestQuestionsAndPoliteness(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		final string
+		asked bool
+	}{
+		"a question":          {"Which of the two formats would you like?", true},
+		"beside closing line": {"Done. Would you like me to add more tests?\n\nRALPH_RESULT: done", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed(tt.final) }
+			s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+			if asked := s.End == run.EndAwaitingPerson; asked != tt.asked || asked && len(w.prompts) != 2 {
+				t.Errorf("ended %s (%s) after %d calls", s.End, s.EndDetail, len(w.prompts))
+			}
+		})
+	}
+}
+
 // What never gets finished is split up, and then a person is asked.
 func TestPartialWorkIsBounded(t *testing.T) {
 	t.Parallel()
