@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -25,7 +26,8 @@ type candidate struct {
 	code        []Change
 	// held is what a person has to apply, nil for nothing.
 	held *Held
-	// already: nothing differs from what has landed. idle: see [Engine.idle].
+	// already: nothing differs from what has landed. idle: the call itself changed nothing, and
+	// nobody has claimed what earlier ones left.
 	already, idle bool
 	inspection
 }
@@ -157,16 +159,19 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 		return next, true, err
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
+	// Work that an earlier call has called done, and that a check has failed and now passes, needs nobody else.
+	unclaimed := s.Partial[c.task.ID] > 0 || s.Objection == ""
+	c.idle = s.Draft.Unchanged && unclaimed && !s.Proposal.Host && !s.Proposal.Applied
 	if !s.Draft.Unchanged {
 		delete(s.Verified, c.task.ID) // who objected had seen another tree
 	}
-	if c.idle, err = e.idle(ctx, s, c); err != nil {
-		return Next{}, false, err
-	}
-	if !c.already && !c.idle {
+	if !c.already && !c.idle || s.mayLook(c.accepted.Tasks(), c.task) {
 		return Next{}, false, nil
 	}
-	return e.disbelieved(ctx, s, c)
+	s.watched()
+	next, err := e.askPerson(ctx, s, c.accepted, "is it done? A call says so, and no calls are left to verify it: "+
+		cmp.Or(s.Proposal.Final, "it did not say where"))
+	return next, true, err
 }
 
 // requireTests fails an attempt that took tests or checks away, or wrote secrets.

@@ -98,8 +98,7 @@ type Proposal struct {
 	Ticked bool
 	// Already: nothing had to be changed, for it was there before.
 	Already bool
-	// Idle: the call itself changed nothing, and what earlier ones left is said to do
-	// the task.
+	// Idle: the call itself changed nothing, and nobody has claimed what earlier ones left.
 	Idle bool
 	// Host: it is the host's own look at the tree, and no agent had a part in it.
 	Host bool
@@ -111,9 +110,6 @@ type Proposal struct {
 	// answered.
 	Criteria []string
 	Answer   *prompt.Verification
-	// Looks is how many calls have looked at it, and Unanswered how many of them in a
-	// row gave no answer.
-	Looks, Unanswered int
 	// Applied: it is a person's suggestion, and no agent had a part in it.
 	Applied bool
 	// Note is what was odd about a call that ended well.

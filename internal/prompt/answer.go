@@ -112,12 +112,6 @@ func Prose(final string) string {
 	return b.String()
 }
 
-// SaysThere says whether a message tells that nothing had to be done, because the work was there before.
-func SaysThere(final string) bool { return there().MatchString(final) }
-
-var there = strs.Lazy(`(?i)\b(?:already|was there|were there|(?:nothing|no changes?|no edits?|no work)` +
-	` (?:was |were |is |are )?(?:left |had |has |have )?(?:to (?:do|change|be done)|needed|necessary|required))\b`)
-
 // strength orders what is said against a task.
 func strength(k ClaimKind) int {
 	return map[ClaimKind]int{ClaimPartial: 1, ClaimBlocked: 2, ClaimFailed: 3}[k]

@@ -37,7 +37,7 @@ const (
 var (
 	// An answer of no has punctuation behind it, for "1. No other caller exists" is none.
 	answerLine = strs.Lazy(`(?i)^[-*|]?[ \t]*(?:criterion[ \t]*|#)?(\d{1,4})[^\pL\pN]*` +
-		`(?:(yes)\b[ \t:.,;|–—-]*|(no|partly)[ \t]*(?:$|[:.,;|–—-][ \t:.,;|–—-]*))(.*)$`)
+		`(?:(yes)\b(?:\.(?:[ \t]|$))?[ \t:,;|–—-]*|(no|partly)[ \t]*(?:$|[:.,;|–—-][ \t:.,;|–—-]*))(.*)$`)
 	verifyLine = strs.Lazy(`(?i)^RALPH_VERIFY:[ \t]*(not[ \t]+)?agreed[ \t]*(?:$|[:.,;–—-][ \t]*(.*)$)`)
 )
 
