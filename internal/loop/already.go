@@ -55,12 +55,36 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	return Next{}, nil
 }
 
-// mayLook says whether one call more may look at what the last one claims: two at most have seen the same tree, and each
-// counts against what is left to the task.
-func (s *State) mayLook(tasks []run.Task, task run.Task) bool {
-	h := s.watchedHistory(tasks, task)
+// unchanged fails a claim without a change that nobody has to look at; handled is false where somebody has. It has to name
+// a file that shows the work, as the prompt asks. Two calls look at the same tree at most, and each counts against what is
+// left to the task; who names the place to the end is left to a person.
+func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
+	h := s.watchedHistory(c.accepted.Tasks(), c.task)
 	h.Iterations = append(slices.Clip(h.Iterations), s.Draft.Bounded())
-	return s.Verified[task.ID] < maxVerified && supervise.MayLook(s.Supervision, h)
+	spent := s.Verified[c.task.ID] >= maxVerified || !supervise.MayLook(s.Supervision, h)
+	there, err := e.existing(ctx, c.tree, namedPath.FindAllString(s.Proposal.Final, maxNamed))
+	if err != nil {
+		return Next{}, false, err
+	}
+	why := "The last call said that the task is done, but changed no file. "
+	switch {
+	case spent && len(there) > 0:
+		s.watched()
+		next, err := e.askPerson(ctx, s, c.accepted,
+			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
+		return next, true, err
+	case spent:
+		why += "No calls are left to verify that."
+	case c.already && len(there) == 0:
+		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."
+	default:
+		return Next{}, false, nil
+	}
+	if s.Proposal.Note != "" {
+		why += " Also: " + s.Proposal.Note + "."
+	}
+	next, err := e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
+	return next, true, err
 }
 
 // answered takes what a call says that looked at a task.

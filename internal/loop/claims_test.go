@@ -112,14 +112,15 @@ func TestQuestionsAndPoliteness(t *testing.T) {
 		asked bool
 	}{
 		"a question":          {"Which of the two formats would you like?", true},
-		"beside closing line": {"Done. Would you like me to add more tests?\n\nRALPH_RESULT: done", false},
+		"beside closing line": {"It is in README.md. Would you like me to add more tests?\n\nRALPH_RESULT: done", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
+			w.landed[0].Tree = w.store(files{"README.md": "hello"})
 			w.agent = func(_ *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 				if s.Job == prompt.JobVerify {
-					return completed("1. yes: README:1\n\nRALPH_VERIFY: agreed")
+					return completed("1. yes: README.md:1\n\nRALPH_VERIFY: agreed")
 				}
 				return completed(tt.final)
 			}
@@ -232,7 +233,7 @@ func TestEvidence(t *testing.T) {
 		"`a.go:3` declares it", "./a.go:1", "see b.go:1 and a.go:3", "`go vet ./...` prints nothing at 12:30",
 		"`curl http://localhost:8080/a` answers 200", "Makefile:1",
 	} {
-		if _, s := already(t, "It is there.", "1. yes: "+answer+"\n\nRALPH_VERIFY: agreed"); !s.End.Complete() {
+		if _, s := already(t, "It is there, see a.go.", "1. yes: "+answer+"\n\nRALPH_VERIFY: agreed"); !s.End.Complete() {
 			t.Errorf("%q: ended %s (%s)", answer, s.End, s.EndDetail)
 		}
 	}
@@ -262,30 +263,37 @@ func TestDoneAlready(t *testing.T) {
 	}
 }
 
-// Who looks has to agree, with evidence that can be found, and the objection is what the next attempt is told. Two calls
-// look at most; then a person is asked.
+// Who looks has to agree, with evidence that can be found, and the objection is what the next attempt is told. The
+// claim has to say where the work is. Two calls look at most; then a person is asked.
 func TestDoneAlreadyIsNotBelieved(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, answer string }{
-		{"it objects", "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there"},
-		{"no such file", "1. yes: b.go:3\n\nRALPH_VERIFY: agreed"},
-		{"no such file, as the prompt has it", "1. yes: `internal/nowhere.go:999` returns it\n\nRALPH_VERIFY: agreed"},
-		{"no such line", "1. yes: a.go:300\n\nRALPH_VERIFY: agreed"},
-		{"mere words", "1. yes: I am sure of it\n\nRALPH_VERIFY: agreed"},
-		{"no answer to the point", "RALPH_VERIFY: agreed"},
-		{"no answer", "Looks good to me!"},
+	const there = "It was there already, see a.go:3."
+	for _, tt := range []struct {
+		name, words, answer string
+		looks               int
+	}{
+		{"it objects", there, "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 2},
+		{
+			"the claim has no place", "It was there already.", "1. yes: a.go:3\n\nRALPH_VERIFY: agreed", 0,
+		},
+		{"no such file", there, "1. yes: b.go:3\n\nRALPH_VERIFY: agreed", 2},
+		{"no such file, as the prompt has it", there, "1. yes: `internal/nowhere.go:999`\n\nRALPH_VERIFY: agreed", 2},
+		{"no such line", there, "1. yes: a.go:300\n\nRALPH_VERIFY: agreed", 2},
+		{"mere words", there, "1. yes: I am sure of it\n\nRALPH_VERIFY: agreed", 2},
+		{"no answer to the point", there, "RALPH_VERIFY: agreed", 2},
+		{"no answer", there, "Looks good to me!", 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w, s := already(t, "It was there already.", tt.answer)
+			w, s := already(t, tt.words, tt.answer)
 			looked := 0
 			for _, p := range w.prompts {
 				if strings.HasPrefix(p, "Mode: verify\n") {
 					looked++
 				}
 			}
-			if s.End != run.EndAwaitingPerson || looked != 2 {
-				t.Errorf("ended %s, and %d calls looked", s.End, looked)
+			if asked := s.End == run.EndAwaitingPerson; s.End.Complete() || looked != tt.looks || asked != (looked == 2) {
+				t.Errorf("ended %s, and %d calls looked, want %d", s.End, looked, tt.looks)
 			}
 			if tt.name == "it objects" && !strings.Contains(w.prompts[2], "only B is there") {
 				t.Errorf("the next attempt is not told:\n%s", w.prompts[2])

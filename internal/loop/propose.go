@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -165,13 +164,10 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 	if !s.Draft.Unchanged {
 		delete(s.Verified, c.task.ID) // who objected had seen another tree
 	}
-	if !c.already && !c.idle || s.mayLook(c.accepted.Tasks(), c.task) {
+	if !c.already && !c.idle {
 		return Next{}, false, nil
 	}
-	s.watched()
-	next, err := e.askPerson(ctx, s, c.accepted, "is it done? A call says so, and no calls are left to verify it: "+
-		cmp.Or(s.Proposal.Final, "it did not say where"))
-	return next, true, err
+	return e.unchanged(ctx, s, c)
 }
 
 // requireTests fails an attempt that took tests or checks away, or wrote secrets.
