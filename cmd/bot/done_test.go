@@ -47,7 +47,7 @@ func TestWhatWasThereAlready(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{script: `model: scripted
 tasks:
-  readme: [{tick: true, say: It was there already.}]
+  readme: [{tick: true, say: "It was there already, see README.md."}]
 verify:
   readme: [{say: "1. yes: README.md:1 is there\n\nRALPH_VERIFY: agreed"}]
 default: [{files: {two.txt: "2\n"}}]

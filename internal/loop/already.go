@@ -3,14 +3,12 @@ package loop
 import (
 	"context"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -22,7 +20,7 @@ import (
 const RuleAlready = "already"
 
 const (
-	// maxVerified bounds how many calls look at a task that is claimed without a change.
+	// maxVerified bounds how many calls look at a task that is claimed again and again without a change.
 	maxVerified = 2
 	// maxCriteria bounds what one call is asked.
 	maxCriteria = 20
@@ -57,64 +55,30 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	return Next{}, nil
 }
 
-// mayLook says whether one call more may look at what the last one claims.
-func (s *State) mayLook(tasks []run.Task, task run.Task, looks int) bool {
-	h := s.watchedHistory(tasks, task)
-	draft := s.Draft.Bounded()
-	draft.Looks = looks
-	h.Iterations = append(slices.Clip(h.Iterations), draft)
-	return supervise.MayLook(s.Supervision, h)
-}
-
-// idle says whether the candidate's own call changed nothing that could do the task, and nobody but it speaks for
-// what earlier calls left: they did not call it done, or no check has failed on it and passed since.
-func (e *Engine) idle(ctx context.Context, s *State, c *candidate) (bool, error) {
-	went := s.Partial[c.task.ID] > 0
-	switch {
-	case s.Proposal.Host:
-		return false, nil
-	case s.Draft.Unchanged:
-		return went || s.Objection == "", nil
-	case !went || c.found == "":
-		return false, nil
-	}
-	changes, err := e.Trees.Changes(ctx, c.found, c.tree)
-	if err != nil {
-		return false, fmt.Errorf("compare trees: %w", err)
-	}
-	own, _ := splitChanges(changes, path.Dir(s.ProgressPath))
-	why, err := e.elsewhere(ctx, s, c.task, own)
-	return why != "", err
-}
-
-// disbelieved fails a claim without a change that nobody has to look at; handled is
-// false where somebody has. It is looked at where the agent says that the work was
-// there, or only that it is done; success announced in any other words is contradicted
-// by the tree. After an objection whoever found the work done can name the place, and
-// each look counts against what is left to the task.
-func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
-	says, err := e.saysWhere(ctx, c.tree, s.Proposal.Final)
+// unchanged fails a claim without a change that nobody has to look at; handled is false where somebody has. It has to name
+// a file that shows the work, as the prompt asks. Two calls look at the same tree at most, and each counts against what is
+// left to the task; who names the place to the end is left to a person.
+func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
+	h := s.watchedHistory(c.accepted.Tasks(), c.task)
+	h.Iterations = append(slices.Clip(h.Iterations), s.Draft.Bounded())
+	spent := s.Verified[c.task.ID] >= maxVerified || !supervise.MayLook(s.Supervision, h)
+	there, err := e.existing(ctx, c.tree, namedPath.FindAllString(s.Proposal.Final, maxNamed))
 	if err != nil {
 		return Next{}, false, err
 	}
-	looked := s.Verified[c.task.ID]
-	spent := looked >= maxVerified || !s.mayLook(c.accepted.Tasks(), c.task, 0)
-	final, first := s.Proposal.Final, looked == 0
-	stands := says || !s.Draft.Unchanged || first && (final == "" || claim.SaysThere(final))
 	why := "The last call said that the task is done, but changed no file. "
 	switch {
-	case spent && stands:
+	case spent && len(there) > 0:
 		s.watched()
-		next, err := e.askPerson(ctx, s, c.accepted, fmt.Sprintf(
-			"is it done? After %d failed attempts a call says so, and no calls are left to verify it: %s", s.Attempts[c.task.ID],
-			final))
+		next, err := e.askPerson(ctx, s, c.accepted,
+			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
 		return next, true, err
 	case spent:
 		why += "No calls are left to verify that."
-	case !c.already, stands:
-		return Next{}, false, nil
-	default:
+	case c.already && len(there) == 0:
 		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."
+	default:
+		return Next{}, false, nil
 	}
 	if s.Proposal.Note != "" {
 		why += " Also: " + s.Proposal.Note + "."
@@ -126,14 +90,9 @@ func (e *Engine) disbelieved(ctx context.Context, s *State, c *candidate) (_ Nex
 // answered takes what a call says that looked at a task.
 func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 	p := *s.Proposal
-	answer := claim.ReadVerification(status.Final, len(p.Criteria))
+	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
-		answer = claim.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
-	}
-	if p.Looks++; status.Outcome != AgentCompleted || !answers(status.Final, answer) {
-		p.Unanswered++
-	} else {
-		p.Unanswered = 0
+		answer = prompt.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
 	}
 	p.Answer = &answer
 	s.Proposal = &p
@@ -145,13 +104,6 @@ func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 	})
 	s.Stage = stageVerified
 	return Next{}, nil
-}
-
-// answers says whether a call that looked at a task answered anything at all, in
-// whatever form. What answers nothing is no objection.
-func answers(final string, v claim.Verification) bool {
-	return v.Agreed || strings.Contains(final, "RALPH_VERIFY") || strings.Contains(final, "VERIFICATION_") ||
-		slices.ContainsFunc(v.Answers, func(a claim.Answer) bool { return a != claim.Answer{} })
 }
 
 // verified acts on the answer of a call that looked at the task. What else it did
@@ -169,20 +121,9 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
-	if p.Unanswered > 0 && s.Verified[task.ID] < maxVerified {
-		doc, err := s.document(s.Progress)
-		if err != nil {
-			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-		}
-		if p.Host || s.mayLook(doc.Tasks(), task, p.Looks) {
-			p.Answer = nil
-			s.Proposal = &p
-			return e.verify(s, task)
-		}
-	}
 	answer := *p.Answer
 	if answer.Agreed {
-		if answer.Objection, err = e.unfounded(ctx, p.Tree, p.Criteria, answer); err != nil {
+		if answer.Objection, err = e.unfounded(ctx, p.Tree, answer); err != nil {
 			return Next{}, err
 		}
 		answer.Agreed = answer.Objection == ""
@@ -190,7 +131,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 	p.Answer = &answer
 	s.Proposal = &p
 	if !answer.Agreed {
-		s.Draft.Looks = p.Looks
+		s.Draft.Looks = 1
 		if s.Proposal.Host {
 			return e.fixFirst(ctx, s, task, "what it asks for is missing", answer.Objection)
 		}
@@ -256,72 +197,43 @@ func (s *State) withWasDone(findings []gate.Finding) []gate.Finding {
 	return append(slices.Clip(findings), f)
 }
 
-// placeInFile finds a file with a line in evidence.
-var placeInFile = regexp.MustCompile(`([\w./@+-]*[\w-]\.?[\w-]*):(\d{1,7})\b`)
+var (
+	// placeInFile finds what may be a file with a line in evidence.
+	placeInFile = regexp.MustCompile(`([\w./@+-]*[\w-]):(\d{1,7})\b`)
+	// onlyFile matches what can be nothing else, unlike a clock time and a host with a port.
+	onlyFile = regexp.MustCompile(`^(?:[^/].*/.*|\D.*\.[A-Za-z]\w*)$`)
+)
 
-// ranCommand finds a command with its result in evidence.
-var ranCommand = regexp.MustCompile("`[^`]{2,}`|(?i)\\b(?:ran|running|exit(?:s|ed)?|output|prints?|passe[sd]|returns?)\\b|\\bok\\b")
+// Bounds of the places that evidence names.
+const (
+	maxPlaces       = 5
+	maxEvidenceFile = 4 << 20 // bytes of a file
+)
 
-// maxEvidenceFile bounds a file that evidence points into, in bytes.
-const maxEvidenceFile = 4 << 20
-
-// unfounded says what is wrong with the evidence of an answer that agrees, "" for
-// nothing: a place that does not exist shows nothing, one far from the files that the
-// criterion names no more, and neither do mere words.
-func (e *Engine) unfounded(ctx context.Context, tree string, criteria []string, v claim.Verification) (string, error) {
+// unfounded says what is wrong with the evidence of an answer that agrees, "" for nothing: none of the places that it
+// names exists, or it names neither a place nor a command between backticks.
+func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verification) (string, error) {
 	for i, a := range v.Answers {
-		// Beside a command with its result, host:port or a clock time is no place.
-		if ranCommand.MatchString(a.Evidence) {
-			continue
+		places := placeInFile.FindAllStringSubmatch(a.Evidence, maxPlaces)
+		found, files := false, false
+		for _, p := range places {
+			line, err := strconv.Atoi(p[2])
+			if err != nil {
+				continue
+			}
+			src, ok, err := e.Trees.File(ctx, tree, strings.TrimPrefix(p[1], "./"), maxEvidenceFile)
+			if err != nil {
+				return "", fmt.Errorf("read %q of the tree: %w", p[1], err)
+			}
+			files = files || onlyFile.MatchString(p[1])
+			found = found || ok && line >= 1 && line <= strings.Count(string(src), "\n")+1
 		}
-		places, err := e.places(ctx, tree, a.Evidence)
-		if err != nil {
-			return "", err
-		}
-		if len(places) == 0 {
-			return fmt.Sprintf("the answer to criterion %d gives no evidence that can be found: %s", i+1,
+		if command := strings.Count(a.Evidence, "`") >= 2; !found && (files || !command) {
+			return fmt.Sprintf("the answer to criterion %d names neither a line that exists nor a command: %s", i+1,
 				oneLine(a.Evidence, 200)), nil
-		}
-		if i >= len(criteria) {
-			continue
-		}
-		named, err := e.existing(ctx, tree, namedPath.FindAllString(criteria[i], maxNamed))
-		if err != nil {
-			return "", err
-		}
-		if len(named) > 0 && !sameFolder(named, places) {
-			return fmt.Sprintf("the answer to criterion %d points to %s, which is not near what the criterion names: %s",
-				i+1, strings.Join(places, ", "), strings.Join(named, ", ")), nil
 		}
 	}
 	return "", nil
-}
-
-// sameFolder says whether a file of a stands in the folder of one of b.
-func sameFolder(a, b []string) bool {
-	return slices.ContainsFunc(a, func(x string) bool {
-		return slices.ContainsFunc(b, func(y string) bool { return path.Dir(x) == path.Dir(y) })
-	})
-}
-
-// places are the files of a tree that a text names a line of.
-func (e *Engine) places(ctx context.Context, tree, text string) ([]string, error) {
-	var found []string
-	for _, p := range placeInFile.FindAllStringSubmatch(text, 5) {
-		line, err := strconv.Atoi(p[2])
-		if err != nil {
-			continue
-		}
-		name := strings.TrimPrefix(p[1], "./")
-		src, ok, err := e.Trees.File(ctx, tree, name, maxEvidenceFile)
-		if err != nil {
-			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
-		}
-		if ok && line >= 1 && line <= strings.Count(string(src), "\n")+1 {
-			found = append(found, name)
-		}
-	}
-	return found, nil
 }
 
 // existing are the names that a tree has a file of.
@@ -342,18 +254,6 @@ func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]s
 	}
 	return found, nil
 }
-
-// saysWhere says whether an agent's words name a file that exists, or a command.
-func (e *Engine) saysWhere(ctx context.Context, tree, text string) (bool, error) {
-	if quotedCommand.MatchString(text) {
-		return true, nil
-	}
-	there, err := e.existing(ctx, tree, namedPath.FindAllString(text, maxNamed))
-	return len(there) > 0, err
-}
-
-// quotedCommand finds a command in an agent's words.
-var quotedCommand = regexp.MustCompile("`[^`\n]+ [^`\n]+`")
 
 // hostTask begins a task that the host does itself: it runs all checks and those of
 // the tasks of its phase, and changes nothing.
@@ -455,6 +355,7 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	}
 	s.Progress = s.text(doc)
 	s.Failure = why
-	s.Objection, s.TaskID = why, ""
+	s.Objection = why
+	s.TaskID = id // or the check would come again first, where it has a priority of its own
 	return Next{}, nil
 }

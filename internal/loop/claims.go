@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -27,7 +26,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		next, err := e.askPerson(ctx, s, c.accepted, asked)
 		return next, true, err
 	}
-	if said.Kind == claim.Done {
+	if said.Kind == prompt.ClaimDone {
 		return Next{}, false, nil
 	}
 	s.Draft.ClaimedDone = false
@@ -36,15 +35,15 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	}
 	next, err := func() (Next, error) {
 		switch {
-		case said.Kind == claim.Failed:
+		case said.Kind == prompt.ClaimFailed:
 			return e.fail(ctx, s, failedBy(said))
-		case s.Draft.Analysis.TooComplex && said.Kind != claim.Partial:
+		case s.Draft.Analysis.TooComplex && said.Kind != prompt.ClaimPartial:
 			return e.fail(ctx, s, "The last call said that the task is too large for one call.")
-		case said.Kind == claim.Blocked && s.Draft.Unchanged && s.begun():
+		case said.Kind == prompt.ClaimBlocked && s.Draft.Unchanged && s.begun():
 			// It is not to be lost with what only a person can give.
 			s.Draft.Analysis.TooComplex = true
 			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+saidOf(said)+".")
-		case said.Kind == claim.Blocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
+		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
 			s.watched()
 			return e.askPerson(ctx, s, c.accepted, saidOf(said))
@@ -57,7 +56,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 			why = "The last call asked a question and changed no file: " + s.unanswered() +
 				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and " +
 				"write the assumption down."
-		case said.Kind == claim.Partial:
+		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
 			why = "The last call said what is left, but changed no file: " + saidOf(said) + "."
@@ -73,11 +72,10 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	return next, true, err
 }
 
-// unanswered is the question of a call that did nothing else, "" for none: such a task
-// is blocked, whatever its agent claims.
+// unanswered is the question of a call that did nothing else and claims nothing, "" for none. Beside a claim a question
+// is politeness.
 func (s *State) unanswered() string {
-	kind := s.Proposal.Claim.Kind
-	if !s.Draft.Unchanged || kind != claim.None && kind != claim.Done || claim.SaysThere(s.Proposal.Final) {
+	if !s.Draft.Unchanged || s.Proposal.Claim.Kind != prompt.ClaimNone {
 		return ""
 	}
 	return s.Draft.Analysis.Asked
@@ -97,7 +95,7 @@ func (s *State) splittable(id string) bool {
 // checkable says whether the checks are to run on a proposal that is not claimed: its
 // agent calls it failed, or has changed something and says nothing of the task.
 func (s *State) checkable() bool {
-	silent := s.Proposal.Claim.Kind == claim.None && !s.Draft.Unchanged && !s.Draft.Analysis.TooComplex
+	silent := s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.Analysis.TooComplex
 	return s.Draft.Change != "" && (silent || s.admitted())
 }
 
@@ -108,7 +106,7 @@ func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled
 	case s.admitted():
 		next, err := e.fail(ctx, s, failedBy(s.Proposal.Claim))
 		return next, true, err
-	case s.Proposal.Host || s.Proposal.Claim.Kind == claim.Done:
+	case s.Proposal.Host || s.Proposal.Claim.Kind == prompt.ClaimDone:
 		return Next{}, false, nil
 	}
 	doc, err := s.document(s.Progress)
@@ -123,17 +121,17 @@ func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled
 // the same, and it never lands.
 func (s *State) admitted() bool {
 	p := s.Proposal
-	return !p.Host && p.Claim.Kind == claim.Failed
+	return !p.Host && p.Claim.Kind == prompt.ClaimFailed
 }
 
 // failedBy says that an agent calls its own work failed.
-func failedBy(c claim.Claim) string {
+func failedBy(c prompt.Claim) string {
 	return "The last call said that it failed: " + strings.TrimRight(saidOf(c), ".;, ") + "."
 }
 
 // saidOf is what the agent said besides that it is not done.
-func saidOf(c claim.Claim) string {
-	return cmp.Or(c.Words, c.Against, "it did not say what")
+func saidOf(c prompt.Claim) string {
+	return cmp.Or(c.Words, "it did not say what")
 }
 
 // goOn keeps unfinished work, for the next call to go on from. It uses up no
@@ -143,10 +141,10 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 	if err != nil {
 		return Next{}, err
 	}
-	left := cmp.Or(s.Proposal.Claim.Words, s.Proposal.Claim.Against)
+	left := s.Proposal.Claim.Words
 	s.Kept = &Kept{
 		TaskID: task.ID, Tree: tree, Head: s.Head, HeadTree: s.HeadTree, Left: left,
-		Blocked: s.Proposal.Claim.Kind == claim.Blocked,
+		Blocked: s.Proposal.Claim.Kind == prompt.ClaimBlocked,
 	}
 	s.Partial[task.ID]++
 	s.Advanced = s.Advanced || left != ""

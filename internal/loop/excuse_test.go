@@ -41,6 +41,9 @@ func TestAgentsWriteNoExcuse(t *testing.T) {
 			w := newWorld(t)
 			w.landed[0].Tree = w.store(files{"a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n"})
 			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+				if s.Job == prompt.JobVerify {
+					return completed("1. yes: src/T2:1\n\nRALPH_VERIFY: agreed")
+				}
 				if a.Mode == run.ModePlan {
 					w.add(s, "Add a flag", excuse)
 					return claimed()

@@ -23,7 +23,8 @@ type candidate struct {
 	code        []Change
 	// held is what a person has to apply, nil for nothing.
 	held *Held
-	// already: nothing differs from what has landed. idle: see [Engine.idle].
+	// already: nothing differs from what has landed. idle: the call itself changed nothing, and
+	// nobody has claimed what earlier ones left.
 	already, idle bool
 	inspection
 }
@@ -143,16 +144,16 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 		return next, true, err
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
+	// Work that an earlier call has called done, and that a check has failed and now passes, needs nobody else.
+	unclaimed := s.Partial[c.task.ID] > 0 || s.Objection == ""
+	c.idle = s.Draft.Unchanged && unclaimed && !s.Proposal.Host
 	if !s.Draft.Unchanged {
 		delete(s.Verified, c.task.ID) // who objected had seen another tree
-	}
-	if c.idle, err = e.idle(ctx, s, c); err != nil {
-		return Next{}, false, err
 	}
 	if !c.already && !c.idle {
 		return Next{}, false, nil
 	}
-	return e.disbelieved(ctx, s, c)
+	return e.unchanged(ctx, s, c)
 }
 
 // requireTests fails an attempt that took tests or checks away, or wrote secrets.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -93,15 +92,13 @@ type Process struct {
 
 // Proposal is the tree an agent left behind and what was found about it.
 type Proposal struct {
-	// Said is what the agent's last message claims of its task, and IfTicked what it
-	// comes to with the box of the task ticked; Claim is the one of them that holds.
-	Said, IfTicked, Claim claim.Claim
+	// Claim is what the agent says of its task.
+	Claim prompt.Claim
 	// Ticked: the agent ticked the box of the task.
 	Ticked bool
 	// Already: nothing had to be changed, for it was there before.
 	Already bool
-	// Idle: the call itself changed nothing, and what earlier ones left is said to do
-	// the task.
+	// Idle: the call itself changed nothing, and nobody has claimed what earlier ones left.
 	Idle bool
 	// Host: it is the host's own look at the tree, and no agent had a part in it.
 	Host bool
@@ -112,10 +109,7 @@ type Proposal struct {
 	// Criteria are what a call that looks at the task was asked, and Answer is what it
 	// answered.
 	Criteria []string
-	Answer   *claim.Verification
-	// Looks is how many calls have looked at it, and Unanswered how many of them in a
-	// row gave no answer.
-	Looks, Unanswered int
+	Answer   *prompt.Verification
 	// Note is what was odd about a call that ended well.
 	Note string
 
@@ -628,7 +622,7 @@ type Request struct {
 	Agent    string
 	// Promise are the words between <promise> and </promise> with which agents claim
 	// that the prompt is done, which is the plan's one task then; "" where they claim
-	// as usual. See [claim.ReadPromise].
+	// as usual. See [prompt.ReadPromise].
 	Promise string `json:",omitempty"`
 	// Approved is the hash of the plan that a person approved (progress.Doc.PlanSHA256),
 	// "" for none, and ApprovedBy their login. Covered is the hash of what came of that

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/plan"
@@ -1140,7 +1139,7 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
 func (s *State) takeProposal(status AgentStatus) {
 	s.Notes, s.Noted = s.Notes[s.Noted:], 0
-	s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(claim.Prose(status.Final), maxFinal)}
+	s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(prompt.Prose(status.Final), maxFinal)}
 	s.Proposal.Note = oneLine(status.Detail, 300)
 	if status.Outcome != AgentCompleted {
 		s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
@@ -1149,18 +1148,16 @@ func (s *State) takeProposal(status AgentStatus) {
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
 	if s.Job == prompt.JobBuild {
-		s.Proposal.Said, s.Proposal.IfTicked = s.said(status.Final)
+		s.Proposal.Claim = s.claim(status.Final)
 	}
 }
 
-// said is what an agent's last message claims, and what it comes to with the box of the
-// task ticked. A tick is no promise.
-func (s *State) said(final string) (said, ifTicked claim.Claim) {
+// claim is what an agent's last message says of its task.
+func (s *State) claim(final string) prompt.Claim {
 	if s.Promise != "" {
-		said = claim.ReadPromise(final, s.Promise)
-		return said, said
+		return prompt.ReadPromise(final, s.Promise)
 	}
-	return claim.Read(final, false), claim.Read(final, true)
+	return prompt.ReadClaim(final)
 }
 
 // ended acts on an agent call that came to nothing: a wait, a crash, a budget.

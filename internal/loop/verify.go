@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/org/ralph-action/internal/claim"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -68,16 +67,17 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.text(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
-		ev.Signal = signal(s.Proposal.Said, verdict.ClaimedDone)
+		ev.Signal = signal(s.Proposal.Claim, verdict.ClaimedDone)
 	})
-	ticked := verdict.TickedAssigned || verdict.ClaimedDone
-	said := s.Proposal.Said
+	said := s.Proposal.Claim
+	ticked := (verdict.TickedAssigned || verdict.ClaimedDone) && s.Promise == "" // a tick is no promise
 	if ticked {
-		said = s.Proposal.IfTicked
+		said = said.Ticked()
 	}
-	s.Draft.ClaimedDone = said.Kind == claim.Done || ticked && s.Promise == ""
-	if said.Against != "" {
-		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(said.Against, maxEvidence) })
+	s.Draft.ClaimedDone = said.Kind == prompt.ClaimDone || ticked
+	if said.Contradicted {
+		against := cmp.Or(said.Words, string(said.Kind))
+		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
 	}
 	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
 	s.Proposal = &Proposal{
@@ -414,9 +414,9 @@ func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
 }
 
 // signal says what an agent's last words claim, for the record.
-func signal(said claim.Claim, marked bool) string {
+func signal(said prompt.Claim, marked bool) string {
 	switch {
-	case said.Kind != claim.None:
+	case said.Kind != prompt.ClaimNone:
 		return oneLine(strings.TrimSuffix(string(said.Kind)+": "+said.Words, ": "), maxEvidence)
 	case marked:
 		return "the completion marker stands in progress.md"

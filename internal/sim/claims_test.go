@@ -7,15 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ralph-action/internal/claim"
+	"github.com/org/ralph-action/internal/prompt"
 )
 
 // What honest agents say is read as what they mean, however they put it.
 func TestHonestAgentsAreUnderstood(t *testing.T) {
 	t.Parallel()
-	for trait, want := range map[Trait]claim.Kind{
-		TraitPlain: claim.Done, TraitAlready: claim.Done, TraitPartial: claim.Partial,
-		TraitHopeless: claim.Failed, TraitLoops: claim.Failed, TraitAsks: claim.Blocked, TraitBlocked: claim.Blocked,
+	for trait, want := range map[Trait]prompt.ClaimKind{
+		TraitPlain: prompt.ClaimDone, TraitAlready: prompt.ClaimDone, TraitPartial: prompt.ClaimPartial,
+		TraitHopeless: prompt.ClaimFailed, TraitLoops: prompt.ClaimFailed, TraitAsks: prompt.ClaimBlocked, TraitBlocked: prompt.ClaimBlocked,
 	} {
 		p, a := abilities(trait)
 		for i := range uint64(8) {
@@ -29,7 +29,11 @@ func TestHonestAgentsAreUnderstood(t *testing.T) {
 				progress: "p.md", rnd: rand.New(rand.NewPCG(7, i)),
 			})
 			ticked := tree["p.md"] != list && strings.Contains(tree["p.md"], "[x] T1")
-			if got := claim.Read(out.final, ticked); got.Kind != want || got.Against != "" {
+			got := prompt.ReadClaim(out.final)
+			if ticked {
+				got = got.Ticked()
+			}
+			if got.Kind != want || got.Contradicted {
 				t.Errorf("%s: %q with the box ticked %t is read as %+v, want %s", trait, out.final, ticked, got, want)
 			}
 		}
@@ -66,8 +70,8 @@ func TestVerifier(t *testing.T) {
 		setPiece(done, x, x.value)
 		criteria = append(criteria, fmt.Sprintf("%d. %s: %s is %q", i+1, x.file, x.name, x.value))
 	}
-	prompt := "Mode: verify\nTask: T1 Make " + mod.name + " right\n\n## What to answer\n\n"
-	values, whole := prompt+strings.Join(criteria, "\n")+"\n", prompt+"1. its values are those of the plan\n"
+	head := "Mode: verify\nTask: T1 Make " + mod.name + " right\n\n## What to answer\n\n"
+	values, whole := head+strings.Join(criteria, "\n")+"\n", head+"1. its values are those of the plan\n"
 	for _, tt := range []struct {
 		name   string
 		fault  VerifyFault
@@ -95,7 +99,7 @@ func TestVerifier(t *testing.T) {
 			if tt.prompt == values {
 				n = len(criteria)
 			}
-			got := claim.ReadVerification(out.final, n)
+			got := prompt.ReadVerification(out.final, n)
 			if got.Agreed != tt.agreed || tt.fault == "" && !tt.agreed && !strings.Contains(got.Objection, mod.pieces[0].value) {
 				t.Errorf("%q is read as %+v", out.final, got)
 			}

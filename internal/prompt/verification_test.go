@@ -1,4 +1,4 @@
-package claim
+package prompt
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestReadVerdict(t *testing.T) {
+func TestReadVerification(t *testing.T) {
 	t.Parallel()
 	met := func(evidence string) Answer { return Answer{Met: true, Evidence: evidence} }
 	for _, tc := range []struct {
@@ -27,7 +27,7 @@ func TestReadVerdict(t *testing.T) {
 		},
 		{
 			"evidence below", "1. Yes\n   x.go:12 returns it\n2. Yes (help text): x.go:20\nRALPH_VERIFY: agreed.",
-			Verification{Agreed: true, Answers: []Answer{met("x.go:12 returns it"), met("help text): x.go:20")}},
+			Verification{Agreed: true, Answers: []Answer{met("x.go:12 returns it"), met("(help text): x.go:20")}},
 		},
 		{
 			"a list of other things", "1. No other caller exists.\n2. Nothing else uses it.\n\n1. yes: x.go:1\n2. yes: x.go:2\n\nRALPH_VERIFY: agreed",
@@ -70,10 +70,6 @@ func TestReadVerdict(t *testing.T) {
 			Verification{Answers: []Answer{{Evidence: "not there"}, met("b.go")}, Objection: "Criterion 1: not there"},
 		},
 		{
-			"contradicted", "1. yes: a.go\n2. yes: b.go\n\nI could not run the tests.\n\nRALPH_VERIFY: agreed",
-			Verification{Answers: []Answer{met("a.go"), met("b.go")}, Objection: "I could not run the tests."},
-		},
-		{
 			"another signal", "1. yes: a.go\n2. yes: b.go\n\nRALPH_RESULT: blocked: no key\nRALPH_VERIFY: agreed",
 			Verification{Answers: []Answer{met("a.go"), met("b.go")}, Objection: "no key"},
 		},
@@ -100,4 +96,27 @@ func TestReadVerdict(t *testing.T) {
 	if v := ReadVerification("1. yes: a.go\nRALPH_VERIFY: agreed", -3); v.Agreed {
 		t.Errorf("agreed to less than nothing: %+v", v)
 	}
+}
+
+func FuzzReadVerification(f *testing.F) {
+	for _, seed := range []string{
+		"1. yes: x.go:1\nRALPH_VERIFY: agreed", "1) NO - x\nRALPH_VERIFY: not agreed: x", "VERIFICATION_PASS",
+		"**1. yes**\n   x", "99999. yes: x",
+	} {
+		f.Add(seed, 2)
+	}
+	f.Fuzz(func(t *testing.T, final string, n int) {
+		n = max(-1, min(n, 50))
+		v := ReadVerification(final, n)
+		checkLine(t, "Objection", v.Objection, maxObjection)
+		if v.Agreed != (v.Objection == "") || len(v.Answers) != max(0, n) || v.Agreed && n < 1 {
+			t.Errorf("%q: %+v", final, v)
+		}
+		for _, a := range v.Answers {
+			checkLine(t, "Evidence", a.Evidence, maxEvidence)
+			if v.Agreed && (!a.Met || a.Evidence == "") {
+				t.Errorf("%q: agreed without evidence: %+v", final, v)
+			}
+		}
+	})
 }
