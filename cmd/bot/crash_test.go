@@ -196,7 +196,7 @@ func TestClockThatJumps(t *testing.T) {
 	var ahead atomic.Bool
 	st := newStage(t, setting{
 		script: fmt.Sprintf("model: scripted\nstate: %q\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\n", starts),
-		files:  alone,
+		files:  quick,
 	})
 	st.now = func() time.Time {
 		now := time.Now().Round(0) // without the clock that never jumps

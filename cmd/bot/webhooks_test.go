@@ -83,7 +83,7 @@ func (st *stage) flood(payload map[string]any, rate int, lasts time.Duration) ma
 	begin := time.Now()
 	for i := range int(lasts.Seconds() * float64(rate)) {
 		due := begin.Add(time.Duration(i) * time.Second / time.Duration(rate))
-		rest(time.Until(due))
+		<-time.NewTimer(time.Until(due)).C
 		guid := fmt.Sprintf("flood-%d-%d", rate, i)
 		payload["n"] = guid // a body that came before counts as accepted
 		body, err := json.Marshal(payload)

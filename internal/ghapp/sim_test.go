@@ -228,7 +228,7 @@ func TestIssueAndComments(t *testing.T) {
 	if diff := cmp.Diff([]ghsim.Reaction{{User: "ralph[bot]", Content: "eyes"}}, got.Reactions); diff != "" {
 		t.Errorf("reactions: %s", diff)
 	}
-	if last := got.Comments[len(got.Comments)-1]; last.Body != "changed" || len(got.Comments) != 123 {
+	if last := got.Comments[len(got.Comments)-1]; last.Body != "mine "+marker || len(got.Comments) != 123 {
 		t.Errorf("%d comments, the last %q", len(got.Comments), last.Body)
 	}
 }
