@@ -45,7 +45,6 @@ const workflowPath = ".github/workflows/ralph.yml"
 type beginnings struct {
 	agent    string
 	gates    []gate.Gate
-	presets  []string // what could be checked besides, with tools that may not be there
 	image    string
 	most     int
 	budget   float64
@@ -139,11 +138,6 @@ func (c *initCmd) settings(root *os.Root) (beginnings, error) {
 	if len(s.gates) == 0 {
 		s.gates = gate.Detect(top)
 	}
-	for _, command := range gate.Presets() {
-		if tools, _ := gate.Resolve([]gate.Gate{{Command: command}}, top); len(tools) > 0 {
-			s.presets = append(s.presets, command)
-		}
-	}
 	return s, nil
 }
 
@@ -219,12 +213,6 @@ func (s beginnings) config() string {
 		fmt.Fprintf(&b, "  - name: %s\n    run: %s\n", yamlText(g.Name), yamlText(g.Command))
 		if g.Advisory {
 			b.WriteString("    blocking: false\n")
-		}
-	}
-	if len(s.gates) > 0 && len(s.presets) > 0 {
-		b.WriteString("  # More, once their tools are where checks run (docs/gates.md#presets):\n")
-		for _, command := range s.presets {
-			fmt.Fprintf(&b, "  # - run: %s\n", command)
 		}
 	}
 	fmt.Fprintf(&b, "\nlimits:\n  max_iterations: %d\n", s.most)

@@ -258,11 +258,6 @@ func (c *runCmd) checkFlags(io stdio) error {
 			return err
 		}
 	}
-	for _, command := range c.Gate {
-		if err := gate.CheckPreset(command); err != nil {
-			return err
-		}
-	}
 	if err := checkImage(c.Sandbox, c.Image); err != nil {
 		return err
 	}

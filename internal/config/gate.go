@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -74,9 +72,6 @@ func gates(files []gateFile, report reporter) []Gate {
 			report(at("run"), "the command has %d bytes; at most %d are allowed", len(g.Run), maxGateRun)
 		case strings.ContainsRune(g.Run, 0):
 			report(at("run"), "the command holds a NUL character")
-		}
-		if err, ok := errors.AsType[*run.UserError](gate.CheckPreset(g.Run)); ok {
-			report(at("run"), "%s; %s", err.Message, err.Hint)
 		}
 		if g.Name == "" {
 			g.Name = clipTo(strs.OneLine(g.Run), maxGateName)

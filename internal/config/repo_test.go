@@ -194,10 +194,6 @@ func TestParseRepoProblems(t *testing.T) {
 			[]string{`3:15: quality.files.maxLines: must be between 0 and 1000000`},
 		},
 		{
-			"a gate of an unknown preset", "gates:\n  - run: preset:nothing\n",
-			[]string{`2:10: gates[0].run: there is no gate "preset:nothing"; use preset:dead-code or preset:vulnerabilities`},
-		},
-		{
 			"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n",
 			[]string{`3:18: quality.tests.minPassRate: must be more than 0 and at most 1`},
 		},

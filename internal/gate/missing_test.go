@@ -139,3 +139,41 @@ func TestDetectPreparesPython(t *testing.T) {
 		}
 	}
 }
+
+// A tool that is not there, or cannot ask its service, says nothing of the work.
+func TestMissingTools(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		command, output string
+		code            int
+		want, provide   string
+	}{
+		{"govulncheck ./...", "sh: 1: govulncheck: not found\n", 127, "govulncheck: command not found", "go install golang.org/x/vuln"},
+		{
+			"govulncheck ./...",
+			"govulncheck: fetching vulnerabilities: Get \"https://vuln.go.dev/index/modules.json.gz\": Forbidden\n", 1,
+			"cannot reach vuln.go.dev", "reach vuln.go.dev",
+		},
+		{"npm audit", "npm error audit endpoint returned an error\n", 1, "cannot reach audit endpoint", "registry.npmjs.org"},
+		{"cargo audit", "error: no such command: `audit`\n", 101, "cargo has no command audit", "cargo-audit"},
+		{"cargo audit", "error: couldn't fetch advisory database: git operation failed\n", 1, "cannot reach advisory database", "github.com"},
+		{
+			"pip-audit -r requirements.txt", "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='pypi.org', port=443): Max retries\n",
+			1, "cannot reach pypi.org", "pip install pip-audit",
+		},
+		{"deadcode -test ./...", "sh: 1: deadcode: not found\n", 127, "deadcode: command not found", "go install golang.org/x/tools/cmd/deadcode"},
+		{
+			"npx --no-install knip", "npm error npx canceled due to missing packages and no YES option: [\"knip@6.44.2\"]\n", 1,
+			"knip: command not found", "devDependencies",
+		},
+		{"vulture .", "sh: 1: vulture: not found\n", 127, "vulture: command not found", "pip install vulture"},
+	} {
+		g := gate.Gate{Command: tt.command}.WithDefaults()
+		if got := gate.Missing(g, gate.Result{Reason: "exited", ExitCode: tt.code, Output: tt.output}); got != tt.want {
+			t.Errorf("%s: missing %q, want %q", tt.command, got, tt.want)
+		}
+		if got := gate.Provide(g); !strings.Contains(got, tt.provide) {
+			t.Errorf("%s: to provide it, %q", tt.command, got)
+		}
+	}
+}

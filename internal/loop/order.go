@@ -30,10 +30,9 @@ func Ahead(s State) (order, all []run.Task, err error) {
 	return order, all, nil
 }
 
-// Checks are the gates of a run: those asked for, with what their presets stand for, else
-// those that were found.
+// Checks are the gates of a run: those asked for, else those that were found.
 func (s State) Checks() []gate.Gate {
-	if len(s.Gates) > 0 && !gate.HasPresets(s.Gates) {
+	if len(s.Gates) > 0 {
 		return s.Gates
 	}
 	return s.DetectedGates

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -62,30 +61,5 @@ func TestProjectIsLookedAtOnceForEachTree(t *testing.T) {
 		if text := w.prompts[i*3]; !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("prompt %d does not say %q:\n%s", i*3+1, want, text)
 		}
-	}
-}
-
-// What a preset stands for is decided by the default branch, and stays with the run.
-func TestPresetsFollowTheDefaultBranch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landed[0].Tree = w.store(files{"README": "hello", "go.mod": "module m\n"})
-	good := w.agent
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		delete(w.work, "go.mod")
-		return good(w, s, a)
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Command: "preset:vulnerabilities"}, {Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete || len(s.Gates) != 2 {
-		t.Fatalf("ended %s (%s)", s.End, s.EndDetail)
-	}
-	ran := map[string]bool{}
-	for _, c := range w.checks {
-		ran[c.Gate.Command] = true
-	}
-	if !ran["govulncheck ./..."] || !ran["make test"] || len(ran) != 2 {
-		t.Errorf("these ran: %v", ran)
 	}
 }

@@ -327,7 +327,7 @@ type Checkout struct {
 type Environment struct {
 	Templates prompt.Templates
 	// DetectedGates are those of the default branch, and what the branch has added to them
-	// when the run began; where gates were asked for by presets, all that were asked for.
+	// when the run began.
 	DetectedGates []gate.Gate
 	// Build is how Image is made, nil where it is somebody else's.
 	Build *Image `json:",omitempty"`

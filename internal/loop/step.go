@@ -476,20 +476,7 @@ func (e *Engine) rootOf(ctx context.Context, tree string, look func(gate.Root)) 
 
 // detectAll finds the checks that the run is held to: those of the default branch,
 // which no agent has written, and what the run's own branch has added to them.
-// Presets stand for what the default branch needs, too.
 func (e *Engine) detectAll(ctx context.Context, s *State) error {
-	if gate.HasPresets(s.Gates) {
-		var told []gate.Finding
-		err := e.rootOf(ctx, cmp.Or(s.DefaultTree, s.HeadTree), func(r gate.Root) {
-			s.DetectedGates, told = gate.Resolve(s.Gates, r)
-		})
-		for _, f := range told {
-			if !slices.Contains(s.Findings, f) { // it is opened again after a restart
-				s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-			}
-		}
-		return err
-	}
 	base, err := e.detect(ctx, s, s.DefaultTree)
 	if err != nil {
 		return err
