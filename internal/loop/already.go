@@ -56,8 +56,8 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 }
 
 // unchanged fails a claim without a change that nobody has to look at; handled is false where somebody has. It has to name
-// a file that shows the work, as the prompt asks. Two calls look at the same tree at most, and each counts against what is
-// left to the task; who names the place to the end is left to a person.
+// a file that shows the work, as the prompt asks, unless it took back what earlier calls broke. Two calls look at the same
+// tree at most, and each counts against what is left to the task; who names the place to the end is left to a person.
 func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	h := s.watchedHistory(c.accepted.Tasks(), c.task)
 	h.Iterations = append(slices.Clip(h.Iterations), s.Draft.Bounded())
@@ -66,16 +66,17 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 	if err != nil {
 		return Next{}, false, err
 	}
+	founded := len(there) > 0 || !s.Draft.Unchanged
 	why := "The last call said that the task is done, but changed no file. "
 	switch {
-	case spent && len(there) > 0:
+	case spent && founded:
 		s.watched()
 		next, err := e.askPerson(ctx, s, c.accepted,
 			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
 		return next, true, err
 	case spent:
 		why += "No calls are left to verify that."
-	case c.already && len(there) == 0:
+	case c.already && !founded:
 		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."
 	default:
 		return Next{}, false, nil

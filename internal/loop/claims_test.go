@@ -610,3 +610,31 @@ func TestUnfinishedWorkOutlivesAPush(t *testing.T) {
 		})
 	}
 }
+
+// A call that takes back what an earlier one broke has changed nothing in the end, and what it says is looked at though it
+// names no place.
+func TestWhatWasTakenBackIsLookedAt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landed[0].Tree = w.store(files{"a.go": "package a\n"})
+	w.gate = func(tree files, _ string) bool { return tree["a.go"] != "broken" }
+	builds, looks := 0, 0
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobVerify {
+			looks++
+			return completed("1. yes: a.go:1 is the package\n\nRALPH_VERIFY: agreed")
+		}
+		if builds++; builds == 1 {
+			w.work["a.go"] = "broken"
+		} else {
+			w.work["a.go"] = "package a\n"
+		}
+		return claimed()
+	}
+	r := request(t, "- [ ] one\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete || builds != 2 || looks != 1 {
+		t.Errorf("ended %s (%s) after %d calls and %d looks", s.End, s.EndDetail, builds, looks)
+	}
+}

@@ -128,5 +128,5 @@ func CheckPromise(text string) error {
 	return nil
 }
 
-// maxPromise is the most that is read between the tags of a promise, in bytes; see package claim.
+// maxPromise is the most that is read between the tags of a promise, in bytes; see prompt.ReadPromise.
 const maxPromise = 80
