@@ -1391,7 +1391,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	landed, err := e.Publisher.Land(ctx, l)
 	if err != nil {
-		return e.notLanded(ctx, s, err)
+		return e.notLanded(s, err)
 	}
 	if len(s.Proposal.Own) > 0 { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
@@ -1442,7 +1442,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 }
 
 // notLanded is what follows where the publisher did not land the proposal.
-func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
+func (e *Engine) notLanded(s *State, err error) (Next, error) {
 	var rejected *Rejection
 	var halt *Halt
 	switch {
@@ -1453,7 +1453,7 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
 		return Next{}, nil
 	case errors.Is(err, ErrBranchMoved):
-		return e.moved(ctx, s)
+		return e.moved(s)
 	case errors.As(err, &rejected):
 		s.reject(rejected.Refusals)
 		return Next{}, nil
@@ -1466,7 +1466,7 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 
 // moved takes in a branch that somebody else pushed to: lay the tree out anew
 // at its tip and repeat the iteration there. Nothing is overwritten.
-func (e *Engine) moved(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) moved(s *State) (Next, error) {
 	s.Attempts[moveKey]++
 	if s.Attempts[moveKey] >= maxMoves {
 		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
