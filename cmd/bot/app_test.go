@@ -231,7 +231,7 @@ func TestAgentThatOnlyAsksLeavesItToAPerson(t *testing.T) {
 	st := newStage(t, setting{script: `
 tasks:
   one: [{append: {one.txt: "1\n"}}]
-default: [{misbehave: nothing, say: "Which database should I use, @ada?"}]
+default: [{misbehave: nothing, claim: none, say: "Which database should I use, @ada?"}]
 `})
 	s := st.serve()
 	for _, tt := range []struct {
