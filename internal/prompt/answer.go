@@ -281,16 +281,20 @@ var (
 
 // admission is the gravest sentence by which an agent says that its task is not done, the first of its kind.
 func admission(lines []string) Claim {
-	for _, a := range admissions {
-		for _, line := range lines {
-			for _, text := range sentence().FindAllString(line, -1) {
-				plain := uncontracted.Replace(mention().ReplaceAllString(text, "…"))
+	var gravest Claim
+	rest := admissions
+	for _, line := range lines {
+		for _, text := range sentence().FindAllString(line, -1) {
+			plain := uncontracted.Replace(mention().ReplaceAllString(text, "…"))
+			for i, a := range rest {
 				at := a.phrase().FindStringIndex(plain)
 				if at != nil && !negation().MatchString(plain[:at[0]]) {
-					return Claim{Kind: a.kind, Words: strings.TrimLeft(uncontracted.Replace(text), "-*+# \t")}
+					gravest = Claim{Kind: a.kind, Words: strings.TrimLeft(strings.ReplaceAll(text, "**", ""), "-*+# \t")}
+					rest = rest[:i]
+					break
 				}
 			}
 		}
 	}
-	return Claim{}
+	return gravest
 }
