@@ -262,7 +262,8 @@ var admissions = []struct {
 	{ClaimFailed, strs.Lazy(`(?i)\bstill (?:fails?|failing|broken|red)\b|\bnot (?:compile|build|pass)\b` +
 		`|\bout of ideas\b|\bgave up\b|\bnot (?:find (?:a|any) way|know (?:why|how)\b)`)},
 	{ClaimPartial, strs.Lazy(`(?i)\bnot (?:yet |been |fully |entirely )*(?:done|ready|finish|complet|implement|working)` +
-		`|\b(?:is|are|still) (?:incomplete|unfinished)\b|\b(?:partially|partly|half) (?:done|finished|complete|implemented)\b` +
+		`|\b(?:is|are|still) (?:incomplete|unfinished)\b` +
+		`|\b(?:partially|partly|half) (?:done|finished|complete|implemented)\b` +
 		`|\bremains?(?: open| undone| to be \w+)?(?:[.,:]|$)|^\W*remaining\b|\bstill (?:to do|missing|open|remains?)\b` +
 		`|\bnot (?:able to )?(?:run|verify|test)\b|\b(?:am|was) unable to\b` +
 		`|\bleft to (?:do|be done)\b|\bran out of (?:time|turns|context)\b` +
