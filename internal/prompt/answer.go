@@ -262,7 +262,8 @@ var admissions = []struct {
 	{ClaimFailed, strs.Lazy(`(?i)\bstill (?:fails?|failing|broken|red)\b|\bnot (?:compile|build|pass)\b` +
 		`|\bout of ideas\b|\bgave up\b|\bnot (?:find (?:a|any) way|know (?:why|how)\b)`)},
 	{ClaimPartial, strs.Lazy(`(?i)\bnot (?:yet |been |fully |entirely )*(?:done|ready|finish|complet|implement|working)` +
-		`|\b(?:is|are|still) (?:incomplete|unfinished)\b|\b(?:partially|partly|half) (?:done|finished|complete|implemented)\b` +
+		`|\b(?:is|are|still) (?:incomplete|unfinished)\b` +
+		`|\b(?:partially|partly|half) (?:done|finished|complete|implemented)\b` +
 		`|\bremains?(?: open| undone| to be \w+)?(?:[.,:]|$)|^\W*remaining\b|\bstill (?:to do|missing|open|remains?)\b` +
 		`|\bnot (?:able to )?(?:run|verify|test)\b|\b(?:am|was) unable to\b` +
 		`|\bleft to (?:do|be done)\b|\bran out of (?:time|turns|context)\b` +
@@ -281,16 +282,20 @@ var (
 
 // admission is the gravest sentence by which an agent says that its task is not done, the first of its kind.
 func admission(lines []string) Claim {
-	for _, a := range admissions {
-		for _, line := range lines {
-			for _, text := range sentence().FindAllString(line, -1) {
-				plain := uncontracted.Replace(mention().ReplaceAllString(text, "…"))
+	var gravest Claim
+	rest := admissions
+	for _, line := range lines {
+		for _, text := range sentence().FindAllString(line, -1) {
+			plain := uncontracted.Replace(mention().ReplaceAllString(text, "…"))
+			for i, a := range rest {
 				at := a.phrase().FindStringIndex(plain)
 				if at != nil && !negation().MatchString(plain[:at[0]]) {
-					return Claim{Kind: a.kind, Words: strings.TrimLeft(uncontracted.Replace(text), "-*+# \t")}
+					gravest = Claim{Kind: a.kind, Words: strings.TrimLeft(strings.ReplaceAll(text, "**", ""), "-*+# \t")}
+					rest = rest[:i]
+					break
 				}
 			}
 		}
 	}
-	return Claim{}
+	return gravest
 }
