@@ -416,9 +416,6 @@ echo RALPH_RESULT: done
 	if files["app/main.txt"] != "app\n" || files["app/.git/HEAD"] != "" {
 		t.Errorf("the branch holds %v", files)
 	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "app/ was a git repository of its own") {
-		t.Errorf("people are not told:\n%s", body)
-	}
 }
 
 func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
