@@ -388,7 +388,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 
 // TestAgentsSeeTheBranch: agents see the commits of the branch, those that GitHub
 // made of their own run's tasks included; and a repository that one of them makes
-// in a folder lands without its history, of which the pull request tells.
+// in a folder lands without its history.
 func TestAgentsSeeTheBranch(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{
@@ -415,9 +415,6 @@ echo RALPH_RESULT: done
 	}
 	if files["app/main.txt"] != "app\n" || files["app/.git/HEAD"] != "" {
 		t.Errorf("the branch holds %v", files)
-	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "app/ was a git repository of its own") {
-		t.Errorf("people are not told:\n%s", body)
 	}
 }
 

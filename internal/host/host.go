@@ -597,25 +597,25 @@ func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
 }
 
 // Snapshot implements loop.WorkTree.
-func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, []string, error) {
+func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	snap, err := wt.Snapshot(ctx)
 	if err != nil {
-		return "", nil, nil, err
+		return "", nil, err
 	}
 	h.settle(&snap)
 	tree, err := h.mapBack(ctx, repo, snap.Tree)
 	if err != nil {
-		return "", nil, nil, fmt.Errorf("tell the agent's changes: %w", err)
+		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
 	refused := make([]loop.Refusal, 0, len(snap.Refused))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
-	return string(tree), refused, snap.Nested, nil
+	return string(tree), refused, nil
 }
 
 // settle remembers a snapshot of the work tree until somebody writes to that. An agent

@@ -151,7 +151,7 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	// A process that died on the way has left some of it.
 	put(t, filepath.Join(work, "tree"), map[string]string{"README": "hel"})
 	two := newHost(src, dir, "")
-	snapshot, _, _, err := two.Snapshot(t.Context())
+	snapshot, _, err := two.Snapshot(t.Context())
 	if err != nil || snapshot != o.HeadTree {
 		t.Errorf("%s is laid out, want %s; %v", snapshot, o.HeadTree, err)
 	}
@@ -161,7 +161,7 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	// From then on it is what is in the directory, for every process.
 	put(t, filepath.Join(work, "tree"), map[string]string{"README": "changed\n"})
 	three := newHost(src, dir, "")
-	if snapshot, _, _, err := three.Snapshot(t.Context()); err != nil || snapshot == o.HeadTree {
+	if snapshot, _, err := three.Snapshot(t.Context()); err != nil || snapshot == o.HeadTree {
 		t.Errorf("the work is gone: %s, %v", snapshot, err)
 	}
 }
@@ -303,7 +303,7 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 	before := len(tree(t, objects))
 	for attempt := range 3 {
 		put(t, filepath.Join(dir, "work", "tree"), map[string]string{"junk": strings.Repeat("x", 1<<20) + fmt.Sprint(attempt)})
-		if _, _, _, err := h.Snapshot(t.Context()); err != nil {
+		if _, _, err := h.Snapshot(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Reset(t.Context(), opened.HeadTree); err != nil {

@@ -94,7 +94,7 @@ func (a *agents) start() map[string]string {
 func (a *agents) changes() []string {
 	a.t.Helper()
 	h := a.host()
-	snap, _, _, err := h.Snapshot(a.t.Context())
+	snap, _, err := h.Snapshot(a.t.Context())
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func testSteering(t *testing.T, same bool) {
 	delete(given, "deps/lib/lib.go")
 	for _, landed := range []map[string]string{{}, {"CLAUDE.md": "worst\n", "AGENTS.md": "new\n"}} {
 		put(t, a.tree(), landed)
-		snap, _, _, err := a.host().Snapshot(t.Context())
+		snap, _, err := a.host().Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,7 +31,7 @@ func opened(t *testing.T, files map[string]string) (h *host.Host, work, base str
 
 func snapshot(t *testing.T, h *host.Host) string {
 	t.Helper()
-	tree, refused, _, err := h.Snapshot(t.Context())
+	tree, refused, err := h.Snapshot(t.Context())
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)
 	}
@@ -115,7 +115,7 @@ func TestRestore(t *testing.T) {
 	put(t, work, map[string]string{
 		"changed_test.go": "new", "kept_test.go": "new", "added_test.go": "new", "code.go": "new",
 	})
-	tree, _, _, err := h.Snapshot(t.Context())
+	tree, _, err := h.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

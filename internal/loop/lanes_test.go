@@ -112,9 +112,9 @@ func (l *laneTree) WriteProgress(ctx context.Context, path string, d *progress.D
 	return l.with(func() error { return l.world.WriteProgress(ctx, path, d) })
 }
 
-func (l *laneTree) Snapshot(ctx context.Context) (tree string, refused []loop.Refusal, nested []string, err error) {
-	err = l.with(func() error { tree, refused, nested, err = l.world.Snapshot(ctx); return err })
-	return tree, refused, nested, err
+func (l *laneTree) Snapshot(ctx context.Context) (tree string, refused []loop.Refusal, err error) {
+	err = l.with(func() error { tree, refused, err = l.world.Snapshot(ctx); return err })
+	return tree, refused, err
 }
 
 func (l *laneTree) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (h loop.Handle, err error) {

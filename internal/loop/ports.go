@@ -134,7 +134,7 @@ type WorkTree interface {
 	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
-	Snapshot(ctx context.Context) (tree string, refused []Refusal, nested []string, err error)
+	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
 }
 
 // Trees are git trees that the host has stored. They never change; what makes one of

@@ -65,11 +65,10 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
 		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	work, refused, nested, err := e.WorkTree.Snapshot(ctx)
+	work, refused, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, false, fmt.Errorf("read the work tree: %w", err)
 	}
-	s.noteNested(nested)
 	if len(refused) > 0 {
 		s.reject(refused)
 		return Next{}, true, nil
@@ -201,7 +200,7 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
 	// What a person has to do something about comes first: the rest may be cut.
-	p.Findings = appendFindings(append(heldFindings(c.held), s.nestedFindings(c.code)...), c.findings)
+	p.Findings = appendFindings(heldFindings(c.held), c.findings)
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate

@@ -480,8 +480,6 @@ type Result struct {
 	Findings []gate.Finding // about what has landed, for people to look at
 	// Advice is what the next call is told of what the last commit left behind.
 	Advice []string `json:",omitempty"`
-	// Nested are folders that agents made git repositories of their own.
-	Nested []string
 	// Held is what was held back for a person so far.
 	Held []Held
 }

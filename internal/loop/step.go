@@ -1204,11 +1204,10 @@ func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
 func (e *Engine) lookAround(ctx context.Context, s *State) error {
-	tree, _, nested, err := e.WorkTree.Snapshot(ctx)
+	tree, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}
-	s.noteNested(nested)
 	s.Laid, err = e.keepTaskFile(ctx, s, tree)
 	return err
 }
@@ -1219,9 +1218,6 @@ func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
 	s.Laid = tree
-	if tree == s.HeadTree {
-		s.Nested = nil
-	}
 	return nil
 }
 
@@ -1389,7 +1385,7 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, refused, _, err := e.WorkTree.Snapshot(ctx)
+	tree, refused, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
@@ -1774,7 +1770,7 @@ func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	tree, _, _, err := e.WorkTree.Snapshot(ctx)
+	tree, _, err := e.WorkTree.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}

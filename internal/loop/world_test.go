@@ -35,8 +35,6 @@ type world struct {
 	work  files
 	// links are paths of the work tree that are not plain files.
 	links map[string]bool
-	// nested are folders of the work tree with a .git of their own.
-	nested []string
 
 	// agent is called once for each agent that is really started.
 	agent func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus
@@ -186,12 +184,12 @@ func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for path := range w.links {
 		refused = append(refused, loop.Refusal{Path: path, Reason: "it is a link"})
 	}
-	return w.store(w.work), refused, w.nested, nil
+	return w.store(w.work), refused, nil
 }
 
 func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, error) {

@@ -145,12 +145,12 @@ func (w *world) Files(_ context.Context, tree string) ([]string, error) {
 }
 
 // Snapshot implements loop.WorkTree.
-func (w *world) Snapshot(context.Context) (string, []loop.Refusal, []string, error) {
+func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for name := range w.work.links {
 		refused = append(refused, loop.Refusal{Path: name, Reason: "it is a symbolic link"})
 	}
-	return w.store(w.work.files), refused, nil, nil
+	return w.store(w.work.files), refused, nil
 }
 
 // Changes implements loop.Trees.
