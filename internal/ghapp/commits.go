@@ -15,7 +15,6 @@ import (
 const (
 	modeFile       = "100644"
 	modeExecutable = "100755"
-	modeSubmodule  = 0o160000
 )
 
 // Ref is where a branch points.
@@ -258,16 +257,6 @@ type GitDataInput struct {
 	CommitInput
 	// BaseTree is a tree to start from; Tree is what must come out.
 	BaseTree, Tree string
-	// Known are files of which GitHub has the content already.
-	Known []KnownFile
-	// Merges is the second parent, "" for none.
-	Merges string
-}
-
-// KnownFile is a file whose content GitHub has, by its object id.
-type KnownFile struct {
-	Path, OID string
-	Mode      uint32
 }
 
 // CreateCommitGitData commits through the git database: for modes that
@@ -292,16 +281,6 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 			Path: github.String(a.Path), Mode: &mode, Type: github.String("blob"), SHA: blob.SHA,
 		})
 	}
-	for _, k := range in.Known {
-		kind := "blob"
-		if k.Mode == modeSubmodule {
-			kind = "commit"
-		}
-		entries = append(entries, &github.TreeEntry{
-			Path: github.String(k.Path), Mode: github.String(fmt.Sprintf("%06o", k.Mode)), Type: &kind,
-			SHA: github.String(k.OID),
-		})
-	}
 	for _, path := range in.Deletions {
 		entries = append(entries, &github.TreeEntry{
 			Path: github.String(path), Mode: github.String(modeFile), Type: github.String("blob"),
@@ -314,13 +293,9 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 	if tree.GetSHA() != in.Tree {
 		return Commit{}, fmt.Errorf("create tree: got %s, want %s: %w", tree.GetSHA(), in.Tree, ErrTreeMismatch)
 	}
-	parents := []string{in.ExpectedHead}
-	if in.Merges != "" {
-		parents = append(parents, in.Merges)
-	}
-	commit := &github.Commit{Message: github.String(message(in.CommitInput)), Tree: tree}
-	for _, p := range parents {
-		commit.Parents = append(commit.Parents, &github.Commit{SHA: github.String(p)})
+	commit := &github.Commit{
+		Message: github.String(message(in.CommitInput)), Tree: tree,
+		Parents: []*github.Commit{{SHA: github.String(in.ExpectedHead)}},
 	}
 	// No author, no committer: only then does GitHub sign for the App.
 	made, _, err := r.writer.Git.CreateCommit(ctx, r.owner, r.name, commit, nil)
@@ -328,7 +303,7 @@ func (r *Repo) CreateCommitGitData(ctx context.Context, in GitDataInput) (Commit
 		return Commit{}, wrap("create commit object", err)
 	}
 	out := Commit{
-		OID: made.GetSHA(), TreeOID: tree.GetSHA(), Parents: parents, Message: message(in.CommitInput),
+		OID: made.GetSHA(), TreeOID: tree.GetSHA(), Parents: []string{in.ExpectedHead}, Message: message(in.CommitInput),
 		Verified: made.GetVerification().GetVerified(), VerifyReason: made.GetVerification().GetReason(),
 	}
 	if !out.Verified {

@@ -541,44 +541,12 @@ func (s *Sim) workflowsTouched(ctx context.Context, r *repo, newOID, oldOID stri
 	}
 	for _, d := range diffs {
 		for _, p := range []string{d.Path, d.OldPath} {
-			if !strings.HasPrefix(p, ".github/workflows/") {
-				continue
-			}
-			elsewhere, err := s.onAnyBranch(ctx, r, newOID, p, d)
-			if err != nil {
-				return "", err
-			}
-			if !elsewhere {
+			if strings.HasPrefix(p, ".github/workflows/") {
 				return p, nil
 			}
 		}
 	}
 	return "", nil
-}
-
-// onAnyBranch says whether a branch, but for one at a commit, has a changed file as it is now: GitHub lets
-// a workflow pass that is in the repository already, with its path and content.
-func (s *Sim) onAnyBranch(ctx context.Context, r *repo, but, path string, d fileDiff) (bool, error) {
-	if path != d.Path || d.Status == "removed" {
-		return false, nil
-	}
-	refs, err := r.git.refs(ctx, "refs/heads/")
-	if err != nil {
-		return false, err
-	}
-	for _, ref := range refs {
-		if ref.OID == but {
-			continue // that is what is being asked about
-		}
-		entries, err := r.git.tree(ctx, ref.OID, true)
-		if err != nil {
-			return false, err
-		}
-		if slices.ContainsFunc(entries, func(e treeEntry) bool { return e.Path == path && e.OID == d.OID }) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 func workflowRefusal(path string) string {

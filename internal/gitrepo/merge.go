@@ -2,14 +2,10 @@ package gitrepo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 )
-
-// ErrUnrelated: two commits have no history in common.
-var ErrUnrelated = errors.New("gitrepo: unrelated histories")
 
 // mergeTime is what a merge may take, and renamesCompared how many files that are gone are
 // looked for among those that are new: that work is the square of it.
@@ -18,27 +14,17 @@ const (
 	renamesCompared = 1000
 )
 
-// Merge is what comes of bringing two commits together.
+// Merge is what comes of bringing two trees together.
 type Merge struct {
-	// Tree is the result. Where it conflicts, the files hold both sides between
-	// conflict markers.
+	// Tree is the result, whole where nothing conflicts.
 	Tree OID
 	// Conflicts are the paths that have to be resolved, none where it is clean.
 	Conflicts []string
 }
 
-// MergeTrees brings theirs into ours as `git merge` would, in the object store
-// alone: there is no work tree, no index and no ref that changes. It is ErrTooLarge where
-// that takes longer than mergeTime.
-func (r *Repo) MergeTrees(ctx context.Context, ours, theirs OID) (Merge, error) {
-	if !r.algo.owns(ours) || !r.algo.owns(theirs) {
-		return Merge{}, fmt.Errorf("merge %s and %s: %w", quote(string(ours)), quote(string(theirs)), ErrNotFound)
-	}
-	return r.mergeTree(ctx, ours, theirs, mergeTime)
-}
-
-// Merge3 merges what theirs changed of base into ours, which are trees. It is bounded like
-// [Repo.MergeTrees].
+// Merge3 merges what theirs changed of base into ours, which are trees, as `git merge`
+// would, in the object store alone: there is no work tree, no index and no ref that
+// changes. It is ErrTooLarge where that takes longer than mergeTime.
 func (r *Repo) Merge3(ctx context.Context, base, ours, theirs OID) (Merge, error) {
 	var commits [3]OID
 	for i, tree := range []OID{base, ours, theirs} {
@@ -74,9 +60,6 @@ func (r *Repo) mergeTree(ctx context.Context, ours, theirs OID, within time.Dura
 	}
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return Merge{}, fmt.Errorf("merge %s and %s: takes longer than %s: %w", ours, theirs, within, ErrTooLarge)
-	}
-	if strings.Contains(stderrOf(err), "unrelated histories") {
-		return Merge{}, fmt.Errorf("merge %s and %s: %w", ours, theirs, ErrUnrelated)
 	}
 	if err != nil {
 		return Merge{}, fmt.Errorf("merge %s and %s: %w", ours, theirs, err)

@@ -179,7 +179,6 @@ type Host struct {
 var (
 	_ loop.WorkTree = (*Host)(nil)
 	_ loop.Trees    = (*Host)(nil)
-	_ loop.Branch   = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
 	_ loop.Attempts = (*Host)(nil)
 	_ loop.Crew     = (*Host)(nil)
@@ -720,39 +719,6 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	h.withouts[key] = string(oid)
 	h.mu.Unlock()
 	return string(oid), nil
-}
-
-// Merge implements loop.Branch.
-func (h *Host) Merge(ctx context.Context, s loop.State) (*loop.Merge, error) {
-	at, err := h.cfg.Source.Locate(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	if string(at.Head) != s.Head {
-		return nil, nil //nolint:nilnil // landing will tell that the branch has moved
-	}
-	tip, err := at.Repo.Resolve(ctx, "refs/heads/"+s.BaseBranch)
-	if errors.Is(err, gitrepo.ErrNotFound) {
-		return nil, nil //nolint:nilnil // there is no base any more to conflict with
-	}
-	if err != nil {
-		return nil, err
-	}
-	m, err := at.Repo.MergeTrees(ctx, at.Head, tip)
-	if errors.Is(err, gitrepo.ErrUnrelated) {
-		return nil, loop.ErrUnrelated
-	}
-	if errors.Is(err, gitrepo.ErrTooLarge) {
-		return nil, loop.ErrTooMuch
-	}
-	if err != nil || len(m.Conflicts) == 0 {
-		return nil, err
-	}
-	parentTree, err := at.Repo.TreeOf(ctx, tip)
-	if err != nil {
-		return nil, err
-	}
-	return &loop.Merge{Parent: string(tip), ParentTree: string(parentTree), Tree: string(m.Tree), Files: m.Conflicts}, nil
 }
 
 // Has implements loop.Trees. What is in no commit stays in the quarantine for as long as

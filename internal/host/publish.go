@@ -38,9 +38,6 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 			c.Subject = "chore: " + l.Task.Title
 		}
 	}
-	if m := l.Merges; m != nil {
-		c.BaseTree, c.Merges, c.MergesTree = m.HeadTree, m.Parent, m.ParentTree
-	}
 	return c
 }
 

@@ -241,7 +241,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 func (o Options) driver(h *host.Host, place *checkout, rec *record, memory history.Memory) loop.Driver {
 	return loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: memory,
+			WorkTree: h, Trees: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: memory,
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {

@@ -88,10 +88,10 @@ func (s *State) begun() bool {
 	return s.Partial[s.TaskID] > 0 && s.Kept != nil && !s.Kept.Blocked && s.splittable(s.TaskID)
 }
 
-// splittable says whether a task may still be split up: a merge cannot be, nor can a
-// part of another task or the one prompt of a run, and each task is split once.
+// splittable says whether a task may still be split up: a part
+// of another task cannot be, nor can the one prompt of a run, and each task is split once.
 func (s *State) splittable(id string) bool {
-	return s.Merge == nil && s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
+	return s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
 }
 
 // checkable says whether the checks are to run on a proposal that is not claimed: its

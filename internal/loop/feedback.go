@@ -239,7 +239,7 @@ func (s *State) quoted(task string) string {
 // fits: then it is an agent's. A suggestion is tried once.
 func (e *Engine) applySuggestion(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (done bool, err error) {
 	i := slices.IndexFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task.ID && f.Suggestion != nil })
-	if i < 0 || s.Merge != nil {
+	if i < 0 {
 		return false, nil
 	}
 	sug := *s.Feedback[i].Suggestion

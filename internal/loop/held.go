@@ -44,13 +44,9 @@ func (e *Engine) holdBack(ctx context.Context, s *State, c *candidate, held []Re
 	for _, h := range held {
 		paths = append(paths, h.Path)
 	}
-	before := s.HeadTree
-	if s.Merge != nil { // which holds conflict markers: what the base has is whole
-		before = s.Merge.ParentTree
-	}
 	whole := c.tree
 	var err error
-	if c.tree, err = e.Trees.Restore(ctx, whole, before, paths); err != nil {
+	if c.tree, err = e.Trees.Restore(ctx, whole, s.HeadTree, paths); err != nil {
 		return fmt.Errorf("hold changes back: %w", err)
 	}
 	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {

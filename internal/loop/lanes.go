@@ -384,7 +384,7 @@ func (s *State) spreads(tasks []run.Task) bool {
 // spread opens a lane for each task that can be worked beside those that are. It is false where
 // the run works one task after the other.
 func (e *Engine) spread(s *State, tasks []run.Task) bool {
-	if e.Crew == nil || s.Limits.Parallel <= 1 || s.Merge != nil || s.Once {
+	if e.Crew == nil || s.Limits.Parallel <= 1 || s.Once {
 		return false
 	}
 	fresh := s.beside(tasks, s.Limits.Parallel)

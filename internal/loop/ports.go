@@ -165,15 +165,6 @@ type Trees interface {
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
 }
 
-// Branch brings the run's branch and others together.
-type Branch interface {
-	// Merge brings the present tip of the base branch into the run's head and says
-	// where the two conflict; nil where they do not, where there is nothing to
-	// bring in, or where the head is no longer the branch's tip. ErrUnrelated or ErrTooMuch
-	// where that cannot be done.
-	Merge(ctx context.Context, s State) (*Merge, error)
-}
-
 // AgentStart asks for one fresh agent process on the work tree.
 type AgentStart struct {
 	Name   string
@@ -349,8 +340,6 @@ type Landing struct {
 	// Own are the paths that the host itself changed, which policy would keep
 	// from an agent.
 	Own []string
-	// Merges is the commit of the base branch that this one merges, nil for none.
-	Merges *Merge
 	// Closing marks the commit that removes progress.md at the end, or archives it.
 	Closing bool
 	// Applied marks a person's suggestion, which no agent had a part in.

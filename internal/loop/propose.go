@@ -39,7 +39,6 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		e.screen,        // paths that may not change, or only by a person
 		e.requireEnd,    // the call itself came to something
 		e.requireClaim,  // the agent says that the task is done
-		e.requireMerge,  // no conflict is left
 		e.requireChange, // something changed, or somebody has to look whether it was there
 		e.requireTests,  // tests and commands are still there, and no secret is new
 		e.assemble,      // what the host adds to it
@@ -137,16 +136,6 @@ func (e *Engine) requireEnd(ctx context.Context, s *State, _ *candidate) (_ Next
 	return next, true, err
 }
 
-// requireMerge fails an attempt at a merge that leaves conflicts.
-func (e *Engine) requireMerge(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	why, err := e.unresolved(ctx, s, c.tree)
-	if err != nil || why == "" {
-		return Next{}, false, err
-	}
-	next, err := e.fail(ctx, s, why)
-	return next, true, err
-}
-
 // requireChange acts on a claim that is followed by no change of the call's own.
 func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	if len(c.code) == 0 && c.held != nil {
@@ -173,7 +162,7 @@ func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Ne
 		return Next{}, false, err
 	}
 	s.Proposal = &p
-	if c.inspection, err = e.inspect(ctx, s, c.task, s.unconflicted(c.code), c.tree); err != nil || c.why == "" {
+	if c.inspection, err = e.inspect(ctx, s, c.task, c.code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
 	s.Draft.Tampered = c.before != ""

@@ -329,10 +329,6 @@ type Checkout struct {
 	LandedProgress string
 	// Merged says what became of people's edits of that file, one sentence each.
 	Merged []string
-	// Merge is the merge that is being worked, nil for none, and Merges how often
-	// there was one.
-	Merge  *Merge
-	Merges int
 }
 
 // Environment is what processes of the run are started with. It is settled before the

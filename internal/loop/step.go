@@ -125,7 +125,6 @@ type Next struct {
 type Engine struct {
 	WorkTree  WorkTree
 	Trees     Trees
-	Branch    Branch
 	Runner    Runner
 	Publisher Publisher
 	// Crew gives tasks that are worked side by side their work trees; nil works one after
@@ -185,9 +184,6 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
 		}
-	}
-	if m := s.Merge; m != nil { // it is looked at again at the end
-		s.HeadTree, s.Merge = m.HeadTree, nil
 	}
 	s.dropCall()
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
@@ -780,9 +776,6 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	task, ok := choose(tasks, s, nil)
-	if s.Merge != nil && (!ok || task.ID != s.Merge.TaskID) {
-		return Next{}, e.leaveMerge(ctx, s, doc, "dropped for another task")
-	}
 	if !ok {
 		detail := ""
 		switch {
@@ -797,7 +790,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	if applied, err := e.applySuggestion(ctx, s, doc, task); err != nil || applied {
 		return Next{}, err
 	}
-	if task.Verify && s.Merge == nil {
+	if task.Verify {
 		return e.hostTask(ctx, s, doc, task)
 	}
 	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
@@ -1418,18 +1411,14 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	l.Merges = s.Merge
 	landed, err := e.Publisher.Land(ctx, l)
 	if err != nil {
-		return e.notLanded(ctx, s, err)
+		return e.notLanded(s, err)
 	}
 	if len(s.Proposal.Own) > 0 || s.Proposal.Held != nil { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
 			return Next{}, err
 		}
-	}
-	if m := s.Merge; m != nil { // the base's commits are not this run's work
-		s.Base, s.BaseTree, s.Merge = m.Parent, m.ParentTree, nil
 	}
 	delete(s.Attempts, moveKey)
 	s.Kept = nil
@@ -1476,7 +1465,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 }
 
 // notLanded is what follows where the publisher did not land the proposal.
-func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
+func (e *Engine) notLanded(s *State, err error) (Next, error) {
 	var rejected *Rejection
 	var halt *Halt
 	switch {
@@ -1487,7 +1476,7 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
 		return Next{}, nil
 	case errors.Is(err, ErrBranchMoved):
-		return e.moved(ctx, s)
+		return e.moved(s)
 	case errors.As(err, &rejected):
 		s.reject(rejected.Refusals)
 		return Next{}, nil
@@ -1500,13 +1489,10 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 
 // moved takes in a branch that somebody else pushed to: lay the tree out anew
 // at its tip and repeat the iteration there. Nothing is overwritten.
-func (e *Engine) moved(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) moved(s *State) (Next, error) {
 	s.Attempts[moveKey]++
 	if s.Attempts[moveKey] >= maxMoves {
 		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
-	}
-	if err := e.dropMerge(ctx, s, "somebody pushed to the branch; the run checks it again at the end"); err != nil {
-		return Next{}, err
 	}
 	s.dropCall()
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
@@ -1600,9 +1586,6 @@ func (s *State) noteMerged(sentences []string) {
 // close lands the commit that takes progress.md away again, or into the archive, where
 // the repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
-	if again, err := e.bringIn(ctx, s); err != nil || again {
-		return Next{}, err
-	}
 	reason := run.EndAllTasksComplete
 	if s.HintDone {
 		reason = run.EndRalphDone
@@ -1704,9 +1687,6 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
-	}
-	if err := e.dropMerge(ctx, s, "the run ended first; the next run tries again"); err != nil {
 		return Next{}, err
 	}
 	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {

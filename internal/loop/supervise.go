@@ -23,9 +23,6 @@ const keptIterations = 2 * supervise.Window
 func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
 	h := s.watchedHistory(doc.Tasks(), task)
 	a := supervise.Assess(s.Supervision, h)
-	if s.Merge != nil && a.Verdict.Kind == supervise.VerdictDecompose {
-		a.Verdict.Kind = supervise.VerdictGiveUp // there is no half of a merge
-	}
 	if s.Promise != "" && a.Verdict.Kind == supervise.VerdictDecompose {
 		a.Verdict.Kind, a.Verdict.Role = supervise.VerdictNarrow, "" // the prompt stays one
 	}
@@ -40,7 +37,7 @@ func (e *Engine) supervise(ctx context.Context, s *State, doc *progress.Doc, tas
 		return e.finish(s, run.EndStagnated, a.Verdict.Reason)
 	case supervise.VerdictRollBack:
 		back := a.Verdict.Checkpoint.Tree
-		if s.Merge != nil || s.lane != nil { // any tree before it lacks what the base brings, or is another task's
+		if s.lane != nil { // any tree before it is another task's
 			back = s.HeadTree
 		}
 		s.Kept = nil
@@ -225,9 +222,6 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 		}
 		e.learn(ctx, s, t, false)
 		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: a.Verdict.Reason}, s)
-	}
-	if s.Merge != nil {
-		s.HeadTree, s.Merge = s.Merge.HeadTree, nil
 	}
 	s.Kept, s.Advanced = nil, false
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {

@@ -46,7 +46,7 @@ func (s *State) work(text, task string) plan.Work {
 // as they are on the branch. Only the host writes them: what an agent did to
 // them is neither work nor a claim.
 func (e *Engine) keepTaskFile(ctx context.Context, s *State, tree string) (string, error) {
-	if len(s.Subject.HostFiles) == 0 || s.Merge != nil {
+	if len(s.Subject.HostFiles) == 0 {
 		return tree, nil
 	}
 	kept, err := e.Trees.Restore(ctx, tree, s.HeadTree, s.Subject.HostFiles)
@@ -63,7 +63,7 @@ func (e *Engine) writeBack(
 	ctx context.Context, s *State, tree string, doc *progress.Doc, task string,
 ) (with string, own []string, err error) {
 	file := s.Subject.TaskFile
-	if file == "" || s.Merge != nil {
+	if file == "" {
 		return tree, nil, nil
 	}
 	src, ok, err := e.Trees.File(ctx, tree, file, progress.MaxSize)

@@ -59,10 +59,6 @@ type world struct {
 	removed map[string]bool
 	stopped []string
 	screen  func([]loop.Change) []loop.Refusal
-	// conflict gives the merge with the base branch; nil never conflicts.
-	conflict   func(loop.State) *loop.Merge
-	mergeErr   error
-	baseBranch string
 	// defaultTree is that of the default branch, where it is not what the work begins
 	// from; warm says that its caches are kept.
 	defaultTree string
@@ -138,7 +134,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	w.work = maps.Clone(w.trees[w.head().Tree])
 	clear(w.links)
 	return loop.Opened{
-		Branch: "ralph/x", BaseBranch: w.baseBranch, Base: "base", BaseTree: w.landed[0].Tree,
+		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
 		DefaultTree: cmp.Or(w.defaultTree, w.landed[0].Tree), Warm: w.warm,
 		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Build: w.build, Earlier: w.earlier,
 	}, nil
@@ -392,14 +388,6 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return pr, nil
 }
 
-// Merge conflicts as often as the test says.
-func (w *world) Merge(_ context.Context, s loop.State) (*loop.Merge, error) {
-	if w.conflict == nil {
-		return nil, w.mergeErr
-	}
-	return w.conflict(s), nil
-}
-
 func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 	got := loop.Screened{Refused: w.screen(changes)}
 	for _, c := range changes {
@@ -412,7 +400,7 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
-		WorkTree: w, Trees: w, Branch: w, Runner: w, Publisher: w,
+		WorkTree: w, Trees: w, Runner: w, Publisher: w,
 		Attempts: w, Memory: w.memory,
 		Now:  func() time.Time { return w.now },
 		Emit: func(ev run.Event) { w.events = append(w.events, ev) },

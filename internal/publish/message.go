@@ -51,9 +51,6 @@ type Commit struct {
 	// Base is the commit to build on: the last head of the branch that the run
 	// knows. BaseTree is its tree, Tree the tree to land; all are object ids.
 	Base, BaseTree, Tree string
-	// Merges is the commit of the base branch that this one merges, "" for none,
-	// and MergesTree its tree.
-	Merges, MergesTree string
 	// Own are protected paths that were not changed by an agent, and so may be.
 	Own []string
 	// Protection is the policy on those that an agent changed.
@@ -201,9 +198,6 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	} else {
 		title = breakingRE().ReplaceAllString(title, "")
 		prefix = kindOf(title) + ": "
-		if c.Merges != "" {
-			prefix = "chore: "
-		}
 	}
 	if title == "" {
 		title = "work on the plan"

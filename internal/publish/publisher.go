@@ -331,7 +331,7 @@ func (p *Publisher) adopt(ctx context.Context, c Commit, newBranch bool) (landed
 	if err != nil {
 		return landedRecord{}, false, err
 	}
-	if head.Author.ID != bot || !slices.Equal(head.Parents, c.parents()) || !sameCommit(p.Mask, head.Message, c) {
+	if head.Author.ID != bot || !slices.Equal(head.Parents, []string{c.Base}) || !sameCommit(p.Mask, head.Message, c) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
 	}
 	rec, err := p.check(c, head)
@@ -345,60 +345,20 @@ type request struct {
 	gitData bool
 }
 
-func (c Commit) parents() []string {
-	if c.Merges == "" {
-		return []string{c.Base}
-	}
-	return []string{c.Base, c.Merges}
-}
-
-// changes are what a commit has to be told to GitHub as: the differences from a
-// tree that GitHub has, less those files that it has from the other parent of a
-// merge, which nobody here has changed.
-func (p *Publisher) changes(
-	ctx context.Context, c Commit,
-) (from string, changes []gitrepo.Change, known []ghapp.KnownFile, err error) {
-	changes, err = p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
-	if err != nil {
-		return "", nil, nil, fmt.Errorf("compare trees: %w", err)
-	}
-	if c.Merges == "" {
-		return c.BaseTree, changes, nil, nil
-	}
-	ours := make(map[string]bool, len(changes))
-	for _, change := range changes {
-		ours[change.Path] = true
-	}
-	theirs, err := p.Objects.Diff(ctx, gitrepo.OID(c.MergesTree), gitrepo.OID(c.Tree))
-	if err != nil {
-		return "", nil, nil, fmt.Errorf("compare trees: %w", err)
-	}
-	changes = changes[:0]
-	for _, change := range theirs {
-		if ours[change.Path] || change.NewMode == 0 {
-			changes = append(changes, change)
-			continue
-		}
-		known = append(known, ghapp.KnownFile{Path: change.Path, OID: string(change.NewOID), Mode: change.NewMode})
-	}
-	return c.MergesTree, changes, known, nil
-}
-
 // input reads what changed into a request, after policy has had its say.
 func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error) {
-	from, changes, known, err := p.changes(ctx, c)
+	changes, err := p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
 	if err != nil {
-		return in, err
+		return in, fmt.Errorf("compare trees: %w", err)
 	}
-	if len(changes) == 0 && c.Merges == "" {
+	if len(changes) == 0 {
 		return in, ErrNoChange
 	}
 	screened := screen(changes, c.Protection, c.Own)
 	held := slices.Concat(screened.Refused, screened.Held)
-	in.GitDataInput = ghapp.GitDataInput{BaseTree: from, Tree: c.Tree, Known: known, Merges: c.Merges}
+	in.GitDataInput = ghapp.GitDataInput{BaseTree: c.BaseTree, Tree: c.Tree}
 	in.Branch, in.ExpectedHead, in.PR = p.Branch, c.Base, p.PR
 	in.Headline, in.Body = split(p.Mask, c)
-	in.gitData = c.Merges != ""
 	total := 0
 	if len(held) > 0 {
 		return in, &PolicyError{Held: held}

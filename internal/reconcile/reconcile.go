@@ -792,7 +792,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Branch: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
+			WorkTree: h, Trees: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Branches: r.cfg.Branches, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,

@@ -51,7 +51,6 @@ func (c *clock) pass(d time.Duration) {
 type world struct {
 	loop.WorkTree
 	loop.Trees
-	loop.Branch
 	loop.Publisher
 	t     *testing.T
 	clock clock
@@ -116,7 +115,7 @@ func (w *world) drive(leases int64) {
 	w.r.drivers[w.id] = &driver{
 		host:       host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
 		watched:    map[loop.Handle]bool{},
-		engine:     &loop.Engine{WorkTree: w, Trees: w, Branch: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
+		engine:     &loop.Engine{WorkTree: w, Trees: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
 		generation: leases,
 	}
 }

@@ -65,7 +65,7 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 		}},
 	}, w.now)
 	e := &loop.Engine{
-		WorkTree: w, Trees: w, Branch: w, Runner: w, Publisher: w, Memory: known, Now: func() time.Time { return w.now },
+		WorkTree: w, Trees: w, Runner: w, Publisher: w, Memory: known, Now: func() time.Time { return w.now },
 	}
 	e.Emit = func(ev run.Event) {
 		if ev.Kind == run.EventAttemptFailed {

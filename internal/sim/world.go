@@ -426,10 +426,5 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return &loop.PullRequest{Number: 2, Draft: !s.End.Complete()}, nil
 }
 
-// Merge implements loop.Branch: nobody else works on the base branch.
-func (w *world) Merge(context.Context, loop.State) (*loop.Merge, error) {
-	return nil, nil //nolint:nilnil // no conflict
-}
-
 // Screen implements loop.Publisher.
 func (w *world) Screen(loop.State, []loop.Change) loop.Screened { return loop.Screened{} }
