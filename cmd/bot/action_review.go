@@ -163,8 +163,7 @@ func (a *actionStep) reviewEvents(event ghaction.Event, pr ghapp.PR, review ghap
 func (a *actionStep) commentEvent(event ghaction.Event, pr ghapp.PR, c ghapp.ReviewComment) (ghaction.Event, error) {
 	value := object{
 		"id": c.ID, "node_id": c.NodeID, "pull_request_review_id": c.ReviewID, "body": c.Body, "html_url": c.URL,
-		"path": c.Path, "side": c.Side,
-		"commit_id": c.CommitID, "diff_hunk": c.Diff, "line": c.Line, "start_line": c.StartLine, "user": userObject(c.Author),
+		"path": c.Path, "diff_hunk": c.Diff, "line": c.Line, "start_line": c.StartLine, "user": userObject(c.Author),
 	}
 	if c.ReplyTo != 0 {
 		value["in_reply_to_id"] = c.ReplyTo

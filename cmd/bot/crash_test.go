@@ -314,7 +314,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 state: %q
 tasks:
   one: [{files: {one.txt: "a\nb\n"}, say: done}]
-  Address: [{files: {two.txt: "zwei\n"}, say: done}]
+  one.txt: [{files: {one.txt: "a\nB\n"}, say: done}]
+  two.txt: [{files: {two.txt: "zwei\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
 `, counts)})
 		s := st.serve()
@@ -359,7 +360,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := `{"T1":1,"T2":1,"T4":1}`; strings.TrimSpace(string(starts)) != want {
+		if want := `{"T1":1,"T2":1,"T3":1,"T4":1}`; strings.TrimSpace(string(starts)) != want {
 			t.Errorf("agents started %s, want %s", starts, want)
 		}
 	})

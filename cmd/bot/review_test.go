@@ -117,11 +117,11 @@ func TestConversationFromReviewToMerge(t *testing.T) {
 tasks:
   one: [{files: {one.txt: "a\nb\nc\n"}, say: done}]
   two: [{files: {two.txt: "2\n"}, say: done}]
+  one.txt: [{files: {one.txt: "a\nbee\nbeta\nc\n"}, say: done}]
   README: [{files: {README.md: "hello\n"}, say: done}]
   three.txt: [{files: {three.txt: "drei\n"}, say: done}]
 default: [{files: {three.txt: "3\n"}, say: done}]
 `,
-		gates: []config.Gate{{Name: "no shouting", Run: "! grep -q '!' one.txt", When: "task", Timeout: time.Minute}},
 	})
 	s := st.serve()
 	st.user("grace", ghsim.RoleWrite)
@@ -186,12 +186,8 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 			t.Errorf("%s: the commit:\n%s", name, c.commit.Body)
 		}
 	}
-	if strings.Contains(did[0].Body, "Ralph-Model") || strings.Contains(did[0].Body, "Ralph-Agent") ||
-		!strings.Contains(did[1].Body, "Ralph-Model: scripted") {
-		t.Errorf("who did it:\n%s\n%s", did[0].Body, did[1].Body)
-	}
-	if n := len(st.agents(s, fixed.Run)); n != 1 {
-		t.Errorf("%d agents ran, want one: a suggestion needs none", n)
+	if n := len(st.agents(s, fixed.Run)); n != 2 {
+		t.Errorf("%d agents ran, want one for each task", n)
 	}
 	for name, quiet := range map[string][]ghsim.ReviewLine{
 		"outdated": outdated, "disputed": disputed, "the other": st.thread(other.Lines[0]),
@@ -398,50 +394,6 @@ func TestReviewOfALiveRunIsItsNextTask(t *testing.T) {
 	}
 	if body := st.onlyPR().Body; !strings.Contains(body, "Address the review by ada: Please add a licence.") {
 		t.Errorf("the description:\n%s", body)
-	}
-}
-
-// TestSuggestionGoesThroughTheGates: one that fails is an agent's task, and one of a protected path is held back
-// like anybody's change.
-func TestSuggestionGoesThroughTheGates(t *testing.T) {
-	t.Parallel()
-	st, s, issue, first := reviewable(t, setting{
-		script: `model: scripted
-tasks:
-  README.md: [{misbehave: nothing}, {files: {README.md: "one\nzwei\nthree\n"}, say: done}]
-default: [{append: {log.txt: "x\n"}, say: done}]
-`,
-		files: map[string]string{
-			"README.md": "one\ntwo\nthree\n", ".github/ralph.yml": "review: false\n", ".github/workflows/ci.yml": "on: push\n",
-		},
-		gates: []config.Gate{{Name: "no shouting", Run: "! grep -q '!' README.md", When: "task", Timeout: time.Minute}},
-	})
-	rv := st.review(person, "COMMENTED", "",
-		ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "```suggestion\ntwo!\n```"},
-		ghsim.ReviewLine{Path: ".github/workflows/ci.yml", Line: 1, Body: "```suggestion\non: pull_request_target\n```"},
-	)
-	again := st.afterReview(s, issue, first.Run)
-	if got := st.contents("ralph/1"); got["README.md"] != "one\nzwei\nthree\n" ||
-		got[".github/workflows/ci.yml"] != "on: push\n" {
-		t.Errorf("files %q; ended %s: %s", got, again.End, again.EndDetail)
-	}
-	var notes []string
-	for _, h := range again.History {
-		notes = append(notes, h.Note)
-	}
-	if all := strings.Join(notes, "\n"); !strings.Contains(all, "no shouting") || again.End != run.EndBlocked {
-		t.Errorf("ended %s: %s; attempts: %q", again.End, again.EndDetail, notes)
-	}
-	// Nothing of it is an agent's to do again: people get it as a patch.
-	if len(again.Held) != 1 || !strings.Contains(again.Held[0].Patch, "+on: pull_request_target") ||
-		slices.Contains(st.agents(s, again.Run), again.Held[0].TaskID) {
-		t.Errorf("held back: %+v, agents %q", again.Held, st.agents(s, again.Run))
-	}
-	if said := st.thread(rv.Lines[0]); len(said) != 2 || !said[0].Resolved {
-		t.Errorf("the mended suggestion: %+v", said)
-	}
-	if said := st.thread(rv.Lines[1]); len(said) != 1 || said[0].Resolved {
-		t.Errorf("the held one: %+v", said)
 	}
 }
 

@@ -206,8 +206,8 @@ func (r *Reader) bound(s loop.State, h *Digest) {
 	for i := range h.List {
 		l := &h.List[i]
 		if l.Standing == loop.FeedbackTask {
-			l.Standing, l.Why, l.Task, l.Quote, l.Suggestion = loop.FeedbackAsked,
-				fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, "", nil
+			l.Standing, l.Why, l.Task, l.Quote = loop.FeedbackAsked,
+				fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, ""
 		}
 	}
 	h.questions = append(h.questions, question{fmt.Sprintf("rounds:%d", h.Seen), publish.RoundsText(maxRounds)})
@@ -273,27 +273,10 @@ func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, c
 	for _, in := range fresh {
 		h.settle(in, store.InputRefused, "the conversation is gone")
 	}
-	decisions := review.Decide(threads)
-	// Suggestions first, from the top of each file down: so each is found where the
-	// one before has left it.
-	slices.SortStableFunc(decisions, func(a, b review.Decision) int {
-		if a.Suggestion != nil && b.Suggestion != nil {
-			return cmp.Or(strings.Compare(a.Suggestion.Path, b.Suggestion.Path),
-				cmp.Compare(a.Suggestion.Start, b.Suggestion.Start))
-		}
-		return cmp.Compare(suggests(b), suggests(a))
-	})
-	for _, d := range decisions {
+	for _, d := range review.Decide(threads) {
 		r.addDecision(row, d, threads, inputs[d.Thread.ID], h)
 	}
 	return nil
-}
-
-func suggests(d review.Decision) int {
-	if d.Suggestion != nil {
-		return 1
-	}
-	return 0
 }
 
 // addDecision puts a decision into the words of the run.
@@ -313,10 +296,10 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 		h.questions = append(h.questions, r.question(row, d, threads))
 		h.List = append(h.List, l)
 		return // what was said is looked at again once somebody has decided
-	case review.Work, review.Apply:
+	case review.Work:
 		l.Standing = loop.FeedbackTask
 		if l.As = d.With; l.As == "" {
-			l.Task, l.Quote, l.Suggestion = d.Task, d.Quote, d.Suggestion
+			l.Task, l.Quote = d.Task, d.Quote
 		}
 		if human := !slices.Contains(r.Authorizer.People.Bots, d.By.ID); human {
 			l.Person = loop.Person{Login: d.By.Login, ID: d.By.ID}
@@ -388,8 +371,8 @@ func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghap
 		}
 		out.Comments = append(out.Comments, review.Comment{
 			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may,
-			Fresh:  in.State == store.InputPending,
-			Commit: d.CommitID, Start: d.StartLine, Line: d.Line, OldSide: d.Side == "LEFT", Hunk: d.DiffHunk,
+			Fresh: in.State == store.InputPending,
+			Start: d.StartLine, Line: d.Line, Hunk: d.DiffHunk,
 		})
 	}
 	return out, nil

@@ -134,8 +134,6 @@ func (s *stage) read(t *testing.T) feedback.Digest {
 func heard(d feedback.Digest) (out []string) {
 	for _, l := range d.List {
 		switch {
-		case l.Suggestion != nil:
-			out = append(out, "apply for "+l.Person.Login+": "+l.Task.Title)
 		case l.Task.Title != "":
 			out = append(out, "do for "+l.Person.Login+": "+l.Task.Title)
 		default:
@@ -180,7 +178,7 @@ func TestB2C2D5WhatBecomesWork(t *testing.T) {
 		},
 		"a suggestion": {
 			say:  func() { st.review(ada, "COMMENTED", "", "```suggestion\nuno\n```") },
-			want: []string{"apply for ada: Apply the suggestion for hello-%d.txt line 1"},
+			want: []string{"do for ada: " + at + "1: ```suggestion uno ```"},
 		},
 		"an outsider's": {say: func() {
 			st.review(mallory, "CHANGES_REQUESTED", "/ralph do Mine coins", "/ralph do Mine coins\n```suggestion\nmine\n```")

@@ -23,9 +23,9 @@ type Review struct {
 
 // ReviewComment is what a review says of a line, or of a file with Line 0.
 type ReviewComment struct {
-	ID, ReviewID                                  int64
-	NodeID, Body, URL, Path, Side, CommitID, Diff string
-	Line, StartLine                               int
+	ID, ReviewID                  int64
+	NodeID, Body, URL, Path, Diff string
+	Line, StartLine               int
 	// ReplyTo is the comment that opened the conversation, 0 of that one itself.
 	ReplyTo int64
 	Author  User
@@ -90,7 +90,7 @@ func (c ReviewComment) Conversation() int64 { return cmp.Or(c.ReplyTo, c.ID) }
 func reviewComment(c *github.PullRequestComment) ReviewComment {
 	return ReviewComment{
 		ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(),
-		Path: c.GetPath(), Side: c.GetSide(), CommitID: c.GetCommitID(),
+		Path: c.GetPath(),
 		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(),
 		Author: user(c.GetUser()),
 		Edited: editedOnLine(c),

@@ -777,7 +777,7 @@ func TestReviews(t *testing.T) {
 	if len(got.Comments) != 1 {
 		t.Fatalf("comments: %+v", got.Comments)
 	}
-	if c := got.Comments[0]; c.Body != "say y" || c.Path != "x" || c.Line != 1 || c.Side != "RIGHT" ||
+	if c := got.Comments[0]; c.Body != "say y" || c.Path != "x" || c.Line != 1 ||
 		c.Author.Login != "walt" || c.ID == 0 || c.NodeID == "" || c.Diff == "" {
 		t.Errorf("%+v", c)
 	}

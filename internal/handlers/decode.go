@@ -168,12 +168,10 @@ type ReviewComment struct {
 	ReviewID int64  `json:"review_id"`
 	ReplyTo  int64  `json:"reply_to,omitempty"`
 	Path     string `json:"path"`
-	// Line and StartLine are lines of the file at CommitID on Side, 0 where the
-	// comment is on the whole file or outdated.
+	// Line and StartLine are lines of the file, 0 where the comment is on the whole
+	// file or outdated.
 	Line      int    `json:"line"`
 	StartLine int    `json:"start_line"`
-	Side      string `json:"side"`
-	CommitID  string `json:"commit_id"`
 	DiffHunk  string `json:"diff_hunk"`
 }
 

@@ -22,8 +22,6 @@ type reviewCommentPayload struct {
 		Path      string `json:"path"`
 		Line      int    `json:"line"`       // null where it is outdated
 		StartLine int    `json:"start_line"` // null where it is one line
-		Side      string `json:"side"`
-		CommitID  string `json:"commit_id"`
 		DiffHunk  string `json:"diff_hunk"`
 	} `json:"comment"`
 }
@@ -59,7 +57,7 @@ func (d *Decoder) reviewComment(payload []byte) (Intent, error) {
 		Text: comment.Body, Author: comment.Author, App: comment.App,
 		Detail: &ReviewComment{
 			ID: c.ID, NodeID: c.NodeID, ReviewID: c.ReviewID, ReplyTo: c.ReplyTo, Path: c.Path,
-			Line: c.Line, StartLine: c.StartLine, Side: c.Side, CommitID: c.CommitID, DiffHunk: c.DiffHunk,
+			Line: c.Line, StartLine: c.StartLine, DiffHunk: c.DiffHunk,
 		},
 	}, nil
 }

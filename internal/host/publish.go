@@ -18,9 +18,6 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	if !credited {
 		by = loop.Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
 	}
-	if l.Applied {
-		agent = ""
-	}
 	c := publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent,

@@ -33,7 +33,7 @@ const (
 func (e *Engine) unverified(s *State, task run.Task) bool {
 	p := s.Proposal
 	switch {
-	case p.Answer != nil, p.Applied:
+	case p.Answer != nil:
 		return false
 	case p.Host:
 		return len(task.Accept) > 0 || !s.proven()
@@ -71,7 +71,7 @@ func (s *State) mayLook(tasks []run.Task, task run.Task, looks int) bool {
 func (e *Engine) idle(ctx context.Context, s *State, c *candidate) (bool, error) {
 	went := s.Partial[c.task.ID] > 0
 	switch {
-	case s.Proposal.Host || s.Proposal.Applied:
+	case s.Proposal.Host:
 		return false, nil
 	case s.Draft.Unchanged:
 		return went || s.Objection == "", nil
@@ -361,9 +361,8 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
-	s.nextIteration()
 	const note = "the host runs the checks itself"
-	s.hostCall(e.Now(), task, run.RoleReviewer, Proposal{Host: true, Note: note})
+	s.hostCall(e.Now(), task, note)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
 		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total,
@@ -371,17 +370,18 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	return Next{}, nil
 }
 
-// hostCall stands for a call that no agent makes: the host proposes p itself.
-func (s *State) hostCall(at time.Time, task run.Task, role run.Role, p Proposal) {
+// hostCall stands for a call that no agent makes: the host proposes the tree as it is.
+func (s *State) hostCall(at time.Time, task run.Task, note string) {
+	s.nextIteration()
 	s.dropCall()
 	s.Brief.begin()
-	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, role, task.ID, supervise.VerdictProceed
+	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, run.RoleReviewer, task.ID, supervise.VerdictProceed
 	s.addCall(Iteration{
-		Number: s.Iteration, TaskID: task.ID, Role: role, Verdict: s.Verdict,
-		StartedAt: at, Outcome: string(AgentCompleted), Note: p.Note,
+		Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,
+		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
 	})
 	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
-	s.Proposal = &p
+	s.Proposal = &Proposal{Host: true, Note: note}
 	s.Stage = stagePropose
 }
 

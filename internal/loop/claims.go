@@ -19,7 +19,7 @@ import (
 // brought nothing is a failed attempt.
 func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	said := s.Proposal.Claim
-	if s.Proposal.Applied || s.Proposal.Host {
+	if s.Proposal.Host {
 		return Next{}, false, nil
 	}
 	if asked := s.unanswered(); asked != "" && s.Attempts[s.TaskID] > 0 {
@@ -108,7 +108,7 @@ func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled
 	case s.admitted():
 		next, err := e.fail(ctx, s, failedBy(s.Proposal.Claim))
 		return next, true, err
-	case s.Proposal.Applied || s.Proposal.Host || s.Proposal.Claim.Kind == claim.Done:
+	case s.Proposal.Host || s.Proposal.Claim.Kind == claim.Done:
 		return Next{}, false, nil
 	}
 	doc, err := s.document(s.Progress)
@@ -123,7 +123,7 @@ func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled
 // the same, and it never lands.
 func (s *State) admitted() bool {
 	p := s.Proposal
-	return !p.Applied && !p.Host && p.Claim.Kind == claim.Failed
+	return !p.Host && p.Claim.Kind == claim.Failed
 }
 
 // failedBy says that an agent calls its own work failed.

@@ -7,17 +7,12 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 )
 
-const (
-	// maxFeedback bounds what is kept of what people said: the oldest that nothing
-	// more is done about goes first.
-	maxFeedback = 300
-	// maxSuggestion bounds the file that a suggestion is applied to, in bytes.
-	maxSuggestion = 1 << 20
-)
+// maxFeedback bounds what is kept of what people said: the oldest that nothing
+// more is done about goes first.
+const maxFeedback = 300
 
 // Standing is where something that people said stands.
 type Standing string
@@ -58,9 +53,6 @@ type Feedback struct {
 	Rounds int
 	// Quote is the whole of what was said, cleaned; it is gone once it is done.
 	Quote string
-	// Suggestion is what is to be applied as it stands, nil for nothing or once that
-	// was tried.
-	Suggestion *review.Suggestion
 }
 
 // Heard is something that people said, as a run takes it in. A zero Task is none.
@@ -219,7 +211,7 @@ func (s *State) landedFeedback(task string, landed Landed, did string) {
 		if f.TaskID == "" || f.Standing != FeedbackTask || f.TaskID != task && !part || f.Commit != "" && !part {
 			continue
 		}
-		f.Commit, f.Did, f.Quote, f.Suggestion = landed.OID, did, "", nil
+		f.Commit, f.Did, f.Quote = landed.OID, did, ""
 	}
 }
 
@@ -232,68 +224,4 @@ func (s *State) quoted(task string) string {
 		}
 	}
 	return strings.Join(parts, "\n\n")
-}
-
-// applySuggestion puts a person's suggestion into the tree, as a proposal that is verified
-// like any other; done is false where the task has none, or where that no longer
-// fits: then it is an agent's. A suggestion is tried once.
-func (e *Engine) applySuggestion(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (done bool, err error) {
-	i := slices.IndexFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task.ID && f.Suggestion != nil })
-	if i < 0 {
-		return false, nil
-	}
-	sug := *s.Feedback[i].Suggestion
-	s.Feedback = slices.Clone(s.Feedback)
-	for k := range s.Feedback {
-		if s.Feedback[k].TaskID == task.ID {
-			s.Feedback[k].Suggestion = nil
-		}
-	}
-	tree, err := e.suggested(ctx, s, sug)
-	if err != nil {
-		return false, err
-	}
-	if tree == "" {
-		for k := range s.Feedback {
-			if f := &s.Feedback[k]; f.TaskID == task.ID {
-				f.Quote += "\n\nThe suggestion could not be applied as is: its lines have changed since."
-			}
-		}
-		return false, nil
-	}
-	if err := e.layOut(ctx, s, tree); err != nil {
-		return false, err
-	}
-	s.Laid = s.HeadTree // the suggestion is what is proposed
-	s.nextIteration()
-	s.hostCall(e.Now(), task, run.RoleImplementer, Proposal{
-		Ticked: true, Applied: true, Note: "a person's suggestion was applied as is",
-	})
-	finished, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: "applying a suggestion", Done: finished,
-		Total: total,
-	}, s)
-	return true, nil
-}
-
-// suggested is the last good tree with a suggestion applied, "" where that does
-// not fit it any more.
-func (e *Engine) suggested(ctx context.Context, s *State, sug review.Suggestion) (tree string, err error) {
-	was, ok, err := e.Trees.File(ctx, sug.Commit, sug.Path, maxSuggestion)
-	if err != nil || !ok {
-		return "", err
-	}
-	now, ok, err := e.Trees.File(ctx, s.HeadTree, sug.Path, maxSuggestion)
-	if err != nil || !ok {
-		return "", err
-	}
-	text, ok := sug.Splice(string(was), string(now))
-	if !ok {
-		return "", nil
-	}
-	if tree, err = e.Trees.With(ctx, s.HeadTree, sug.Path, []byte(text)); err != nil {
-		return "", fmt.Errorf("apply a suggestion: %w", err)
-	}
-	return tree, nil
 }

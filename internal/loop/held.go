@@ -108,9 +108,9 @@ func (e *Engine) keepHeld(s *State, h *Held) {
 
 // allHeld answers work that is all for a person to apply. The agent is told once,
 // since not every task needs what it changed; the second time the task is set
-// aside, with the patch for a person, and so is a person's suggestion at once.
+// aside, with the patch for a person.
 func (e *Engine) allHeld(ctx context.Context, s *State, doc *progress.Doc, h *Held) (Next, error) {
-	if s.OnlyHeld != s.TaskID && !s.Proposal.Applied {
+	if s.OnlyHeld != s.TaskID {
 		s.OnlyHeld = s.TaskID
 		return e.failed(ctx, s, "The last call changed only paths that a person must change: "+listRefusals(h.Paths)+
 			". Do as much of the task as you can without changing them.", supervise.Failure{Refused: true})

@@ -420,18 +420,13 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 		t, ok := choose(tasks, s, taken)
 		_, byAgent := s.Behind[t.ID]
 		marked := t.Parallel && (!byAgent || len(t.Files) > 0)
-		if !ok || !marked || t.Verify || s.awaitsSuggestion(t.ID) ||
+		if !ok || !marked || t.Verify ||
 			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {
 			break
 		}
 		busy, taken[t.ID], fresh = append(busy, t), true, append(fresh, t)
 	}
 	return fresh
-}
-
-// awaitsSuggestion says whether a person's own change is to be applied for a task.
-func (s *State) awaitsSuggestion(task string) bool {
-	return slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == task && f.Suggestion != nil })
 }
 
 // overlap says whether two tasks name a file that is the same, or in a folder that the

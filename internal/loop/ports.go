@@ -342,8 +342,6 @@ type Landing struct {
 	Own []string
 	// Closing marks the commit that removes progress.md at the end, or archives it.
 	Closing bool
-	// Applied marks a person's suggestion, which no agent had a part in.
-	Applied bool
 	// Planned marks the commit that holds a plan and nothing else, Recorded the
 	// one that keeps the notes of a run that stopped short.
 	Planned  bool

@@ -116,8 +116,6 @@ type Proposal struct {
 	// Looks is how many calls have looked at it, and Unanswered how many of them in a
 	// row gave no answer.
 	Looks, Unanswered int
-	// Applied: it is a person's suggestion, and no agent had a part in it.
-	Applied bool
 	// Note is what was odd about a call that ended well.
 	Note string
 

@@ -787,9 +787,6 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stuck(s, detail)
 	}
-	if applied, err := e.applySuggestion(ctx, s, doc, task); err != nil || applied {
-		return Next{}, err
-	}
 	if task.Verify {
 		return e.hostTask(ctx, s, doc, task)
 	}
@@ -1398,9 +1395,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	l := Landing{
 		State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
 		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
-	}
-	if s.Proposal.Applied {
-		l.Model, l.Applied = "", true
 	}
 	if !s.Proposal.Plan {
 		doc, err := s.document(s.Proposal.Progress)

@@ -157,7 +157,7 @@ var kinds = []struct {
 }{
 	{
 		"fix",
-		strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|^apply the suggestion\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`),
+		strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`),
 	},
 	{
 		"docs",

@@ -39,11 +39,8 @@ type Comment struct {
 	MayWrite bool
 	// Fresh: nobody has acted on it yet.
 	Fresh bool
-	// Commit is what its author looked at, Start and Line the lines there, both 0
-	// where it is about the whole file. OldSide: they are lines of the base.
-	Commit      string
+	// Start and Line are the lines, both 0 where it is about the whole file.
 	Start, Line int
-	OldSide     bool
 	// Hunk is the part of the difference that it stands below.
 	Hunk string
 }
@@ -74,8 +71,6 @@ const (
 	Nothing Handling = ""
 	// Work: an agent is to do what it says.
 	Work Handling = "work"
-	// Apply: its suggestion is to be applied as it stands.
-	Apply Handling = "apply"
 	// Drop: it no longer stands.
 	Drop Handling = "drop"
 	// Ask: people have to decide first.
@@ -83,15 +78,6 @@ const (
 	// Wait: it is of somebody who may not; one who may can ask for it.
 	Wait Handling = "wait"
 )
-
-// Suggestion are lines to be put in the place of others.
-type Suggestion struct {
-	// Commit is the version of the file at Path whose lines Start to Line are
-	// replaced by Text, which ends in a line break unless it is empty.
-	Commit, Path string
-	Start, Line  int
-	Text         string
-}
 
 // Decision is what is to be done about one conversation.
 type Decision struct {
@@ -101,11 +87,9 @@ type Decision struct {
 	Why string
 	// By is who asked for it last.
 	By Person
-	// Task is the work, Quote the whole of what was said, and Suggestion what is to
-	// be applied.
-	Task       run.Task
-	Quote      string
-	Suggestion *Suggestion
+	// Task is the work, and Quote the whole of what was said.
+	Task  run.Task
+	Quote string
 	// With is the other conversation: the one that Ask is about, or the one whose
 	// work does this, too.
 	With string
@@ -230,21 +214,11 @@ func (d *Decision) take(heard []Comment, asked int64) {
 			}
 		}
 	}
-	if d.Suggestion = suggestion(t, heard); d.Suggestion != nil && !d.explicit {
-		d.Handling = Apply
-		d.start, d.line = d.Suggestion.Start, d.Suggestion.Line
-	} else {
-		d.Handling, d.Suggestion = Work, nil
-	}
+	d.Handling = Work
 	where := Where(t.Path, d.start, d.line)
 	d.wish = gist(heard, maxQuote)
-	verb := "Address the review of "
-	if d.Handling == Apply {
-		verb = "Apply the suggestion for "
-	}
-	d.Task = run.Task{Title: verb + where, Priority: 1}
-	brief := gist(quoted, maxGist)
-	if brief != "" && d.Handling == Work {
+	d.Task = run.Task{Title: "Address the review of " + where, Priority: 1}
+	if brief := gist(quoted, maxGist); brief != "" {
 		d.Task.Title += ": " + brief
 	}
 	if long := gist(quoted, maxCriterion); long != "" {
@@ -299,7 +273,7 @@ func quote(where, hunk string, said []Comment) string {
 // weigh compares what two conversations want of the same lines, a being the
 // older one.
 func weigh(a, b *Decision) {
-	works := func(d *Decision) bool { return d.Handling == Work || d.Handling == Apply }
+	works := func(d *Decision) bool { return d.Handling == Work }
 	disputed := func(d *Decision) bool { return works(d) || d.Handling == Ask && d.With != "" }
 	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line ||
 		b.start > a.line {
@@ -308,8 +282,8 @@ func weigh(a, b *Decision) {
 	same := a.wish == b.wish && a.wish != ""
 	switch {
 	case same && works(a) && works(b):
-		b.With, b.Handling, b.Suggestion = a.Thread.ID, a.Handling, a.Suggestion
-	case same, a.By.ID == b.By.ID && (a.Suggestion == nil || b.Suggestion == nil):
+		b.With = a.Thread.ID
+	case same, a.By.ID == b.By.ID:
 	case a.explicit && !b.explicit:
 		b.drop()
 	case b.explicit && !a.explicit:
@@ -322,11 +296,11 @@ func weigh(a, b *Decision) {
 
 // drop leaves a conversation to people: another one was decided for.
 func (d *Decision) drop() {
-	d.Handling, d.Why, d.With, d.Suggestion = Drop, "another request for the same lines was chosen", "", nil
+	d.Handling, d.Why, d.With = Drop, "another request for the same lines was chosen", ""
 }
 
 func (d *Decision) ask(other *Decision) {
-	d.Handling, d.With, d.Suggestion = Ask, other.Thread.ID, nil
+	d.Handling, d.With = Ask, other.Thread.ID
 	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
 }
 

@@ -17,7 +17,7 @@ var (
 
 // comment is one on line 7 of a file; eve may not write.
 func comment(id int64, by review.Person, text string) review.Comment {
-	return review.Comment{ID: id, By: by, Text: text, MayWrite: by != eve, Fresh: true, Commit: "c0ffee", Line: 7}
+	return review.Comment{ID: id, By: by, Text: text, MayWrite: by != eve, Fresh: true, Line: 7}
 }
 
 func thread(id string, comments ...review.Comment) review.Thread {
@@ -83,16 +83,9 @@ func TestDecideOne(t *testing.T) {
 			},
 			review.Work,
 		},
-		"a suggestion":    {thread("t", comment(1, ada, "So:\n\n"+block)), review.Apply},
-		"two suggestions": {thread("t", comment(1, ada, block+"\n\n"+block)), review.Work},
-		"a quoted suggestion": {
-			thread("t", comment(1, ada, "> "+strings.ReplaceAll(block, "\n", "\n> "))), review.Work,
-		},
+		"a suggestion":               {thread("t", comment(1, ada, "So:\n\n"+block)), review.Work},
 		"an outsider's suggestion":   {thread("t", comment(1, eve, block)), review.Wait},
 		"an outsider's, vouched for": {thread("t", comment(1, eve, block), comment(2, ada, "/ralph do")), review.Work},
-		"a suggestion, then other words": {
-			thread("t", comment(1, ada, block), comment(2, grace, "Rather not like that.")), review.Work,
-		},
 		"the root is not known": {
 			review.Thread{ID: "t", Path: "a.go", Root: 1, Comments: []review.Comment{comment(2, ada, "x")}}, review.Wait,
 		},
@@ -103,8 +96,7 @@ func TestDecideOne(t *testing.T) {
 			if d.Handling != c.want {
 				t.Errorf("%q: %s", d.Handling, d.Why)
 			}
-			if work := d.Handling == review.Work || d.Handling == review.Apply; work != (d.Task.Title != "") ||
-				work != (d.Quote != "") || (d.Suggestion != nil) != (d.Handling == review.Apply) {
+			if work := d.Handling == review.Work; work != (d.Task.Title != "") || work != (d.Quote != "") {
 				t.Errorf("%+v", d)
 			}
 		})
@@ -135,6 +127,19 @@ func TestQuoteHoldsWhatCounts(t *testing.T) {
 	}
 }
 
+// TestSuggestionIsQuoted: whoever does the work gets the block as it stands, and the lines that it is about.
+func TestSuggestionIsQuoted(t *testing.T) {
+	t.Parallel()
+	c := comment(1, ada, "Clearer:\n\n```suggestion\nx\ny\n```")
+	c.Start, c.Line, c.Hunk = 6, 7, "@@ -6,2 +6,2 @@"
+	d := review.Decide([]review.Thread{thread("t", c)})[0]
+	const want = "About a.go lines 6 to 7.\n\nThe code it comments on, as it was then:\n\n@@ -6,2 +6,2 @@\n\n" +
+		"ada wrote:\n\nClearer:\n\n```suggestion\nx\ny\n```\n"
+	if diff := cmp.Diff(want, d.Quote); diff != "" || !strings.HasPrefix(d.Task.Title, "Address the review of a.go lines 6 to 7") {
+		t.Errorf("task %q\n%s", d.Task.Title, diff)
+	}
+}
+
 func TestDecideBetween(t *testing.T) {
 	t.Parallel()
 	one := func(text string) review.Thread { return thread("one", comment(1, ada, text)) }
@@ -158,10 +163,6 @@ func TestDecideBetween(t *testing.T) {
 		"another file":       {[]review.Thread{one("yes"), elsewhere}, []review.Handling{review.Work, review.Work}, ""},
 		"one person": {
 			[]review.Thread{one("yes"), two(ada, "and more")}, []review.Handling{review.Work, review.Work}, "",
-		},
-		"one person's two ways": {
-			[]review.Thread{one("```suggestion\nx\n```"), two(ada, "```suggestion\ny\n```")},
-			[]review.Handling{review.Ask, review.Ask}, "one",
 		},
 		"the same wish": {
 			[]review.Thread{one("yes"), two(grace, " yes\n")}, []review.Handling{review.Work, review.Work}, "one",
@@ -197,62 +198,4 @@ func TestDecideBetween(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSplice(t *testing.T) {
-	t.Parallel()
-	const was = "one\ntwo\nthree\nfour\n"
-	for name, c := range map[string]struct {
-		was, now, text string
-		start, line    int
-		want           string // "" for outdated
-	}{
-		"as it was":           {was, was, "2\n", 2, 2, "one\n2\nthree\nfour\n"},
-		"several lines":       {was, was, "2\n3\n3b\n", 2, 3, "one\n2\n3\n3b\nfour\n"},
-		"taken out":           {was, was, "", 2, 2, "one\nthree\nfour\n"},
-		"moved down":          {was, "zero\n" + was, "2\n", 2, 2, "zero\none\n2\nthree\nfour\n"},
-		"moved up":            {was, "two\nthree\nfour\n", "3\n", 3, 3, "two\n3\nfour\n"},
-		"changed below":       {was, "one\ntwo\nthree\nfive\n", "2\n", 2, 2, "one\n2\nthree\nfive\n"},
-		"changed":             {was, "one\nzwei\nthree\nfour\n", "2\n", 2, 2, ""},
-		"changed in part":     {was, "one\nzwei\nthree\nfour\n", "2\n", 2, 3, ""},
-		"beyond the end":      {was, was, "5\n", 5, 5, ""},
-		"before the start":    {was, was, "0\n", 0, 0, ""},
-		"the wrong way round": {was, was, "x\n", 3, 2, ""},
-		"without a line end":  {"one\ntwo", "one\ntwo", "2\n", 2, 2, "one\n2"},
-		"with CRLF":           {"one\r\ntwo\r\n", "one\r\ntwo\r\n", "2\nb\n", 2, 2, "one\r\n2\r\nb\r\n"},
-		"of an empty file":    {"", "", "x\n", 1, 1, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, ok := review.Suggestion{Start: c.start, Line: c.line, Text: c.text}.Splice(c.was, c.now)
-			if ok != (c.want != "") || ok && got != c.want {
-				t.Errorf("%q, %v", got, ok)
-			}
-		})
-	}
-}
-
-// FuzzSuggestion: whatever a comment and a file hold, lines outside of those that
-// are suggested for stay.
-func FuzzSuggestion(f *testing.F) {
-	f.Add("```suggestion\nx\n```", "a\nb\nc\n", 1, 2)
-	f.Add("~~~suggestion\r\n```\r\n~~~", "a\r\nb", 2, 2)
-	f.Add("> ```suggestion\nx", "", 0, 0)
-	f.Fuzz(func(t *testing.T, text, file string, start, line int) {
-		d := review.Decide([]review.Thread{{ID: "t", Path: "a", Root: 1, Comments: []review.Comment{
-			{ID: 1, By: ada, Text: text, MayWrite: true, Fresh: true, Commit: "c", Start: start, Line: line},
-		}}})[0]
-		if d.Suggestion == nil {
-			return
-		}
-		got, ok := d.Suggestion.Splice(file, file)
-		if !ok {
-			return
-		}
-		lines := strings.SplitAfter(file, "\n")
-		before, after := strings.Join(lines[:d.Suggestion.Start-1], ""), strings.Join(lines[d.Suggestion.Line:], "")
-		if !strings.HasPrefix(got, before) || !strings.HasSuffix(got, after) || len(got) < len(before)+len(after) {
-			t.Errorf("%q of %q lines %d to %d became %q", d.Suggestion.Text, file, d.Suggestion.Start, d.Suggestion.Line, got)
-		}
-	})
 }

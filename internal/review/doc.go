@@ -1,7 +1,6 @@
 // Package review reads what people tell the bot: commands in comments ("/ralph
 // stop"), and the conversations on lines of a pull request, of which it decides
-// which becomes a task, which suggestion is applied as it stands, and which has to
-// wait for somebody.
+// which becomes a task and which has to wait for somebody.
 //
 // Invariants of commands:
 //   - Only the first line of a comment counts, and only where it begins with the
