@@ -94,6 +94,21 @@ func (e ending) summary(s loop.State) string {
 	return b.String()
 }
 
+// protectedPaths lists the paths that agents changed, that only a person may change, and
+// that were put back.
+func protectedPaths(s loop.State) string {
+	var b strings.Builder
+	for _, f := range s.Findings {
+		if f.Rule == loop.RuleProtected {
+			fmt.Fprintf(&b, "- %s\n", run.PrintableLine(f.Text))
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "Agents changed protected paths, which only you may change:\n" + b.String()
+}
+
 // taskList lists the tasks of a plan that was written.
 func taskList(s loop.State) string {
 	var b strings.Builder

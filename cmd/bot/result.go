@@ -32,7 +32,6 @@ type result struct {
 	Attempts    []attemptLine `json:"attempts,omitempty"`
 	Checks      []checkLine   `json:"checks,omitempty"`
 	Findings    []findingLine `json:"findings,omitempty"`
-	HeldBack    []heldLine    `json:"held_back,omitempty"`
 }
 
 type issueResult struct {
@@ -141,18 +140,6 @@ type findingLine struct {
 	Text string `json:"text"`
 }
 
-// heldLine is what was held back of the work at one task, for a person to apply.
-type heldLine struct {
-	Task  string   `json:"task"`
-	Paths []string `json:"paths"`
-	// More is how many paths there are beyond these.
-	More int `json:"more,omitempty"`
-	// Patch makes it of the commit, "" where it is too large to be kept.
-	Patch string `json:"patch"`
-	// PatchPath is the file that bot run put it into, "" for none.
-	PatchPath string `json:"patch_path,omitempty"`
-}
-
 // newResult is what every door can say of a run.
 func newResult(s loop.State) (result, error) {
 	r := result{
@@ -201,13 +188,6 @@ func newResult(s loop.State) (result, error) {
 	}
 	for _, f := range s.Findings {
 		r.Findings = append(r.Findings, findingLine{Rule: f.Rule, Path: f.Path, Text: f.Text})
-	}
-	for _, h := range s.Held {
-		line := heldLine{Task: h.TaskID, Patch: h.Patch, More: h.More}
-		for _, p := range h.Paths {
-			line.Paths = append(line.Paths, p.Path)
-		}
-		r.HeldBack = append(r.HeldBack, line)
 	}
 	return r, nil
 }

@@ -443,17 +443,10 @@ func (c *runCmd) tell(
 	for line := range strings.Lines(diagnostics(s)) {
 		fmt.Fprintln(io.err, run.PrintableLine(strings.TrimRight(line, "\n")))
 	}
-	held, err := keepHeld(kept.Dir(s.Run), s.Held, mask)
-	if err != nil {
-		return err
-	}
 	if c.JSON {
 		r, err := newResult(s)
 		if err != nil {
 			return err
-		}
-		for i, p := range held {
-			r.HeldBack[i].PatchPath = p.file
 		}
 		r.Run.Sandbox = box
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
@@ -463,7 +456,7 @@ func (c *runCmd) tell(
 			return err
 		}
 	} else {
-		fmt.Fprint(forPeople(io.out), heldSummary(held)+pushedTo(s.Branch, remote)+after.summary(s))
+		fmt.Fprint(forPeople(io.out), protectedPaths(s)+pushedTo(s.Branch, remote)+after.summary(s))
 		if file := c.waits(s); file != "" {
 			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the "+
 				"same command "+

@@ -59,8 +59,9 @@ type Repo struct {
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
 	AgentHistory *int
-	// Protected says what becomes of changes to protected paths.
-	Protected run.Protection
+	// Protected are patterns of paths that only a person may change, besides those that
+	// always are; see publish.Protects.
+	Protected []string
 	// Egress are the hosts that may be reached, of those that the server allows;
 	// nil means all of those.
 	Egress egress.List
@@ -138,8 +139,7 @@ type repoFile struct {
 		Approval string `yaml:"approval"`
 	} `yaml:"plan"`
 	Protected struct {
-		Policy string   `yaml:"policy"`
-		Paths  []string `yaml:"paths"`
+		Paths []string `yaml:"paths"`
 	} `yaml:"protected"`
 	Base   string           `yaml:"base"`
 	Notify notifyChoiceFile `yaml:"notify"`
@@ -191,11 +191,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Plan.Approval != "" && f.Plan.Approval != ApprovalRequired && f.Plan.Approval != approvalNone {
 		report("$.plan.approval", "%q is neither %s nor %s", clip(f.Plan.Approval), ApprovalRequired, approvalNone)
 	}
-	switch run.ProtectedPolicy(f.Protected.Policy) {
-	case "", run.ProtectedHold, run.ProtectedRefuse, run.ProtectedAllow:
-	default:
-		report("$.protected.policy", "%q is not one of hold, refuse and allow", clip(f.Protected.Policy))
-	}
 	if len(f.Protected.Paths) > maxProtected {
 		report("$.protected.paths", "%d patterns; at most %d are allowed", len(f.Protected.Paths), maxProtected)
 	}
@@ -205,7 +200,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		}
 	}
 	r := Repo{
-		Protected: run.Protection{Policy: run.ProtectedPolicy(f.Protected.Policy), Paths: f.Protected.Paths},
+		Protected: f.Protected.Paths,
 
 		Model:    f.Model,
 		Image:    f.Image,

@@ -220,10 +220,9 @@ func TestParseRepoProblems(t *testing.T) {
 		{"branch as a flag", "base: --upload-pack=x\n", []string{"1:7: base: "}},
 		{"branch with dots", "base: a..b\n", []string{"1:7: base: "}},
 		{"branch with a space", "base: a b\n", []string{"1:7: base: "}},
-		{"protecting in another way", "protected:\n  policy: maybe\n  paths: [ok, /etc, \"[a\"]\n", []string{
-			`2:11: protected.policy: "maybe" is not one of hold, refuse and allow`,
-			`3:15: protected.paths[1]: "/etc" is not a pattern of paths within the repository`,
-			`3:21: protected.paths[2]: "[a" is not a pattern of paths within the repository`,
+		{"protecting in another way", "protected:\n  paths: [ok, /etc, \"[a\"]\n", []string{
+			`2:15: protected.paths[1]: "/etc" is not a pattern of paths within the repository`,
+			`2:21: protected.paths[2]: "[a" is not a pattern of paths within the repository`,
 		}},
 		{"asking at another moment", "plan:\n  ask: always\n", []string{`2:8: plan.ask: "always" is neither auto nor never`}},
 		{"notices to another place", "notify:\n  targets: [\"https://evil.example\"]\n  events: [commit]\n", []string{

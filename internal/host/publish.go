@@ -20,7 +20,7 @@ func Commit(l loop.Landing, agent string) publish.Commit {
 	}
 	c := publish.Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
-		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protection: s.Protected, Model: l.Model, Agent: agent,
+		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protected: s.Protected, Model: l.Model, Agent: agent,
 		CostUSD:     l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy,
@@ -68,14 +68,14 @@ func Screen(s loop.State, changes []loop.Change) loop.Screened {
 		list = append(list, gitrepo.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
 	}
 	got := publish.Screen(list, s.Protected)
-	return loop.Screened{Refused: Refusals(got.Refused), Held: Refusals(got.Held)}
+	return loop.Screened{Refused: Refusals(got.Refused), Protected: Refusals(got.Protected)}
 }
 
-// Refusals are what a policy held back, in the terms of the loop.
-func Refusals(held []publish.HeldBack) []loop.Refusal {
+// Refusals are what a policy does not let through, in the terms of the loop.
+func Refusals(refused []publish.Refusal) []loop.Refusal {
 	var out []loop.Refusal
-	for _, h := range held {
-		out = append(out, loop.Refusal{Path: h.Path, Reason: h.Reason})
+	for _, r := range refused {
+		out = append(out, loop.Refusal(r))
 	}
 	return out
 }

@@ -503,7 +503,7 @@ func (e *Engine) foldOnto(ctx context.Context, s *State, f Fold, c *candidate) (
 		return e.sendBack(ctx, s, "Both changed "+listed(conflicts)+".")
 	}
 	s.Baseline = maps.Clone(s.lane.tip.baseline)
-	c.found, c.work, c.tree, c.held = s.Laid, tree, tree, p.Held
+	c.found, c.work, c.tree = s.Laid, tree, tree
 	c.already, c.idle = p.Already, p.Idle
 	if next, handled, err := e.lookAtFold(ctx, s, c); err != nil || handled {
 		return next, err
@@ -553,7 +553,7 @@ func (e *Engine) lookAtFold(ctx context.Context, s *State, c *candidate) (_ Next
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
 	c.code = code
 	screened := e.Publisher.Screen(*s, code)
-	if refused := slices.Concat(foreign, screened.Refused, screened.Held); len(refused) > 0 {
+	if refused := slices.Concat(foreign, screened.Refused, screened.Protected); len(refused) > 0 {
 		next, err := e.sendBack(ctx, s, "Together they change "+listRefusals(refused)+".")
 		return next, true, err
 	}

@@ -76,8 +76,9 @@ type Settings struct {
 	VerifyTasks bool
 	// Forget leaves the memory alone.
 	Forget bool
-	// Protected says what becomes of changes to protected paths.
-	Protected run.Protection
+	// Protected are patterns of paths that only a person may change, besides those that
+	// always are.
+	Protected []string
 	// Notices is what the repository wants told of its runs.
 	Notices run.NoticeChoice
 }
@@ -107,9 +108,8 @@ type Refusal struct {
 
 // Screened are the changes that policy does not let through.
 type Screened struct {
-	// Refused fail the attempt; Held are held back for a person, and the rest
-	// goes on without them.
-	Refused, Held []Refusal
+	// Refused fail the attempt. Protected are put back, and the rest goes on without them.
+	Refused, Protected []Refusal
 }
 
 // ErrNoWorkTree is returned where the work tree is gone: this machine is

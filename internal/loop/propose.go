@@ -21,8 +21,6 @@ type candidate struct {
 	// tree changes besides progress.md.
 	tree, plain string
 	code        []Change
-	// held is what a person has to apply, nil for nothing.
-	held *Held
 	// already: nothing differs from what has landed. idle: see [Engine.idle].
 	already, idle bool
 	inspection
@@ -35,6 +33,7 @@ type candidate struct {
 func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	c := &candidate{found: s.Laid}
 	for _, look := range []func(context.Context, *State, *candidate) (next Next, handled bool, err error){
+		e.layOutPutBack, // protected paths as they were
 		e.snapshot,      // what is in the work tree
 		e.screen,        // paths that may not change, or only by a person
 		e.requireEnd,    // the call itself came to something
@@ -48,6 +47,21 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		}
 	}
 	return Next{}, nil
+}
+
+// layOutPutBack lays out the work tree without the changes of protected paths that were
+// found in it.
+func (e *Engine) layOutPutBack(ctx context.Context, s *State, _ *candidate) (_ Next, handled bool, _ error) {
+	if s.Proposal.PutBack == "" {
+		return Next{}, false, nil
+	}
+	if err := e.layOut(ctx, s, s.Proposal.PutBack); err != nil {
+		return Next{}, false, err
+	}
+	p := *s.Proposal
+	p.PutBack = ""
+	s.Proposal = &p
+	return Next{}, false, nil
 }
 
 // snapshot reads the work tree, and notes whether the call changed anything at all.
@@ -100,7 +114,7 @@ func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) 
 }
 
 // screen compares the candidate with what has landed, refuses what must not even be
-// looked at, and holds back what a person has to apply.
+// looked at, and puts back what only a person may change.
 func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
@@ -118,10 +132,12 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 		s.reject(screened.Refused)
 		return Next{}, true, nil
 	}
-	if len(screened.Held) > 0 {
-		if err := e.holdBack(ctx, s, c, screened.Held); err != nil {
-			return Next{}, false, err
+	if len(screened.Protected) > 0 {
+		if len(s.Proposal.Protected) > 0 { // it could not be put back
+			s.reject(screened.Protected)
+			return Next{}, true, nil
 		}
+		return Next{}, true, e.putBack(ctx, s, c, screened.Protected)
 	}
 	s.proposed(c.tree, c.plain, c.code)
 	return Next{}, false, nil
@@ -138,8 +154,8 @@ func (e *Engine) requireEnd(ctx context.Context, s *State, _ *candidate) (_ Next
 
 // requireChange acts on a claim that is followed by no change of the call's own.
 func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	if len(c.code) == 0 && c.held != nil {
-		next, err := e.allHeld(ctx, s, c.accepted, c.held)
+	if len(c.code) == 0 && len(s.Proposal.Protected) > 0 {
+		next, err := e.onlyProtected(ctx, s)
 		return next, true, err
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
@@ -187,9 +203,8 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
-	p.Before, p.Gone, p.Forgiven, p.Held = c.before, c.gone, c.revised, c.held
-	// What a person has to do something about comes first: the rest may be cut.
-	p.Findings = appendFindings(heldFindings(c.held), c.findings)
+	p.Before, p.Gone, p.Forgiven = c.before, c.gone, c.revised
+	p.Findings = c.findings
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate

@@ -142,8 +142,10 @@ type Proposal struct {
 	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
-	// Held is what is not in Tree because a person has to apply it.
-	Held *Held
+	// Protected are the first of the paths that the call changed and only a person may
+	// change. PutBack is the work tree without these changes until it is laid out, "" then.
+	Protected []Refusal `json:",omitempty"`
+	PutBack   string    `json:",omitempty"`
 	// Final is the agent's last message on one line.
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
@@ -382,9 +384,6 @@ type Attempt struct {
 	// Challenged is the task of which a proposal was doubted for changing nothing
 	// near what the task names.
 	Challenged string
-	// OnlyHeld is the task of which a proposal held nothing but changes that a
-	// person has to apply.
-	OnlyHeld string
 }
 
 // dropCall ends the part of a call in the attempt, in which nothing is left to do.
@@ -474,8 +473,6 @@ type Result struct {
 	Findings []gate.Finding // about what has landed, for people to look at
 	// Advice is what the next call is told of what the last commit left behind.
 	Advice []string `json:",omitempty"`
-	// Held is what was held back for a person so far.
-	Held []Held
 }
 
 // Conversation is what people said of the plan and of the work.

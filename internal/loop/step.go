@@ -1409,7 +1409,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return e.notLanded(s, err)
 	}
-	if len(s.Proposal.Own) > 0 || s.Proposal.Held != nil { // the agent's tree is another one
+	if len(s.Proposal.Own) > 0 { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
 			return Next{}, err
 		}
@@ -1434,7 +1434,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.raise()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.Advice = advice(s.Proposal.Findings)
-	e.keepHeld(s, s.Proposal.Held)
 	s.Failure, s.Objection = "", ""
 	if !l.Planned {
 		s.lastCall(func(it *Iteration) { it.Landed = true })

@@ -391,8 +391,8 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 	got := loop.Screened{Refused: w.screen(changes)}
 	for _, c := range changes {
-		if strings.HasPrefix(c.Path, "held/") {
-			got.Held = append(got.Held, loop.Refusal{Path: c.Path, Reason: "is a person's"})
+		if strings.HasPrefix(c.Path, "protected/") {
+			got.Protected = append(got.Protected, loop.Refusal{Path: c.Path, Reason: "is a person's"})
 		}
 	}
 	return got

@@ -281,6 +281,8 @@ func NoPullRequestText(mask func(string) string, why string) string {
 // EndedText says how a run ended and how to go on. pr is the number of its pull
 // request, 0 for none.
 func EndedText(v island.View, pr int) string {
+	const maxEndedFindings = 20
+
 	done, total := progress.Counts(v.Tasks)
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s.**", v.Headline())
@@ -295,6 +297,12 @@ func EndedText(v island.View, pr int) string {
 	}
 	if account := island.Account(v.Mask, v.Diagnostics, 5000); pr == 0 && account != "" {
 		b.WriteString("\n\n" + account) // otherwise the pull request has it
+	}
+	if pr == 0 && len(v.Findings) > 0 { // it lists these, too
+		b.WriteString("\n")
+		for _, finding := range v.Findings[:min(len(v.Findings), maxEndedFindings)] {
+			b.WriteString("\n- " + island.Speak(v.Mask, finding, 300))
+		}
 	}
 	if !v.End.Complete() {
 		b.WriteString("\n\n" + v.GoOn())

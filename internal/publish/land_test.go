@@ -244,25 +244,25 @@ func TestLandRefuses(t *testing.T) {
 	ctx, main := t.Context(), w.head(t, "main")
 	for name, c := range map[string]struct {
 		edits []gitrepo.TreeEdit
-		want  []publish.HeldBack
+		want  []publish.Refusal
 	}{
 		"link": {
 			[]gitrepo.TreeEdit{{Path: "l", Data: []byte("/etc/passwd"), Mode: gitrepo.ModeSymlink}, file("ok", "x")},
-			[]publish.HeldBack{{Path: "l", Reason: "symbolic link"}},
+			[]publish.Refusal{{Path: "l", Reason: "symbolic link"}},
 		},
 		"workflow": {
 			[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")},
-			[]publish.HeldBack{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}},
+			[]publish.Refusal{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.posts()
 			_, err := w.publisher("r-1").Land(ctx, w.proposal(t, main, 1, c.edits...))
-			held, ok := errors.AsType[*publish.PolicyError](err)
+			refused, ok := errors.AsType[*publish.PolicyError](err)
 			if !ok {
 				t.Fatalf("err = %v", err)
 			}
-			if diff := cmp.Diff(c.want, held.Held); diff != "" {
+			if diff := cmp.Diff(c.want, refused.Refusals); diff != "" {
 				t.Error(diff)
 			}
 			if w.posts() > before+1 || len(w.mine(t)) != 0 { // the branch may be made
@@ -312,16 +312,16 @@ func TestLandRefusesTooMuch(t *testing.T) {
 	_, err := p.Land(t.Context(), publish.Commit{
 		Run: "r-1", Iteration: 1, Base: w.head(t, "main"), BaseTree: "x", Tree: "y",
 	})
-	held, ok := errors.AsType[*publish.PolicyError](err)
+	refused, ok := errors.AsType[*publish.PolicyError](err)
 	if !ok {
 		t.Fatalf("err = %v", err)
 	}
-	want := []publish.HeldBack{
+	want := []publish.Refusal{
 		{Path: "half-2", Reason: "the change is larger than the 35 MiB that one commit can carry"},
 		{Path: "huge", Reason: "file is larger than 50 MiB"},
 		{Path: "small", Reason: "the change is larger than the 35 MiB that one commit can carry"},
 	}
-	if diff := cmp.Diff(want, held.Held); diff != "" {
+	if diff := cmp.Diff(want, refused.Refusals); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -53,8 +53,8 @@ type Commit struct {
 	Base, BaseTree, Tree string
 	// Own are protected paths that were not changed by an agent, and so may be.
 	Own []string
-	// Protection is the policy on those that an agent changed.
-	Protection run.Protection
+	// Protected are the repository's own patterns of those.
+	Protected []string
 
 	Model string
 	Agent string

@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // left is something that an agent leaves behind, and what becomes of it.
@@ -123,9 +122,8 @@ func (l left) try(t *testing.T, w *world) {
 	for _, r := range snap.Refused {
 		refused = append(refused, r.Reason)
 	}
-	for _, h := range publish.Screen(get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)),
-		run.Protection{}).Refused {
-		refused = append(refused, h.Reason)
+	for _, r := range publish.Screen(get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)), nil).Refused {
+		refused = append(refused, r.Reason)
 	}
 	if l.refused != "" {
 		if !strings.Contains(strings.Join(refused, "\n"), l.refused) {

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/run"
 )
 
 const (
@@ -22,20 +21,20 @@ const (
 	MaxRequest = 35 << 20
 )
 
-// HeldBack is a change that is not published, and why.
-type HeldBack struct{ Path, Reason string }
+// Refusal is a change that is not published, and why.
+type Refusal struct{ Path, Reason string }
 
 // PolicyError says that a tree holds changes that are not published.
-type PolicyError struct{ Held []HeldBack }
+type PolicyError struct{ Refusals []Refusal }
 
 // Error implements error. Paths are quoted: they may hold anything.
 func (e *PolicyError) Error() string {
 	const most = 5
 	var b strings.Builder
-	b.WriteString("held back")
-	for i, h := range e.Held {
+	b.WriteString("not published")
+	for i, h := range e.Refusals {
 		if i == most {
-			fmt.Fprintf(&b, "; and %d more", len(e.Held)-most)
+			fmt.Fprintf(&b, "; and %d more", len(e.Refusals)-most)
 			break
 		}
 		sep := "; "
@@ -51,36 +50,32 @@ func (e *PolicyError) Error() string {
 type Screened struct {
 	// Allowed may land.
 	Allowed []gitrepo.Change
-	// Refused cannot be published at all, or must not be by policy.
-	Refused []HeldBack
-	// Held are for a person to apply; what else there is may land without them.
-	Held []HeldBack
+	// Refused cannot be published at all.
+	Refused []Refusal
+	// Protected only a person may change.
+	Protected []Refusal
 }
 
 // Screen tells the changes that may be published from those that may not: links,
-// submodules and names that Git or GitHub cannot carry are refused; protected
-// paths, which decide what runs with the repository's permissions or steer agents,
-// follow the policy. It looks at paths and modes only; sizes are checked when
-// the tree lands.
-func Screen(changes []gitrepo.Change, p run.Protection) Screened { return screen(changes, p, nil) }
+// submodules and names that Git or GitHub cannot carry are refused; paths that decide
+// what runs with the repository's permissions or steer agents are protected, and so are
+// those that the patterns of more mean. It looks at paths and modes only; sizes are
+// checked when the tree lands.
+func Screen(changes []gitrepo.Change, more []string) Screened { return screen(changes, more, nil) }
 
 // screen is Screen where some protected paths may change.
-func screen(changes []gitrepo.Change, p run.Protection, own []string) Screened {
+func screen(changes []gitrepo.Change, more, own []string) Screened {
 	var s Screened
 	for _, c := range changes {
 		if reason := unfit(c); reason != "" {
-			s.Refused = append(s.Refused, HeldBack{Path: c.Path, Reason: reason})
+			s.Refused = append(s.Refused, Refusal{Path: c.Path, Reason: reason})
 			continue
 		}
-		reason := protectingRule(c.Path, p)
-		switch {
-		case reason == "" || slices.Contains(own, c.Path):
-			s.Allowed = append(s.Allowed, c)
-		case p.Policy == run.ProtectedRefuse:
-			s.Refused = append(s.Refused, HeldBack{Path: c.Path, Reason: reason})
-		default:
-			s.Held = append(s.Held, HeldBack{Path: c.Path, Reason: reason})
+		if reason := Protects(c.Path, more); reason != "" && !slices.Contains(own, c.Path) {
+			s.Protected = append(s.Protected, Refusal{Path: c.Path, Reason: reason})
+			continue
 		}
+		s.Allowed = append(s.Allowed, c)
 	}
 	return s
 }

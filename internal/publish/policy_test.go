@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/run"
 )
 
 func TestScreen(t *testing.T) {
@@ -81,12 +80,14 @@ func TestScreen(t *testing.T) {
 	}
 	for _, c := range cases {
 		change := gitrepo.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
-		got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedRefuse})
+		got := Screen([]gitrepo.Change{change}, nil)
 		var want Screened
 		if c.want == "" {
 			want.Allowed = append(want.Allowed, change)
+		} else if unfit(change) != "" {
+			want.Refused = append(want.Refused, Refusal{Path: c.path, Reason: c.want})
 		} else {
-			want.Refused = append(want.Refused, HeldBack{Path: c.path, Reason: c.want})
+			want.Protected = append(want.Protected, Refusal{Path: c.path, Reason: c.want})
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q %o to %o (-want +got):\n%s", c.path, c.old, c.new, diff)
@@ -123,11 +124,8 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		"opencode.json ", "AGENT\u017f.md",
 	} {
 		change := gitrepo.Change{Path: p, NewMode: gitrepo.ModeFile}
-		if got := Screen([]gitrepo.Change{change}, run.Protection{}); len(got.Held) != 1 {
+		if got := Screen([]gitrepo.Change{change}, nil); len(got.Protected) != 1 {
 			t.Errorf("%q may land: %+v", p, got)
-		}
-		if got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedAllow}); len(got.Allowed) != 1 {
-			t.Errorf("%q may not land where protected paths are allowed: %+v", p, got)
 		}
 	}
 	for _, p := range []string{
@@ -137,7 +135,7 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		".github/ISSUE_TEMPLATE/a.md", ".github/pull_request_template.md", ".github/PULL_REQUEST_TEMPLATE/a.md", "docs/jenkinsfiles.md",
 		".yarn/cache/a.zip", "src/owners.go", "owners/a.go",
 	} {
-		if got := Screen([]gitrepo.Change{{Path: p, NewMode: gitrepo.ModeFile}}, run.Protection{}); len(got.Allowed) != 1 {
+		if got := Screen([]gitrepo.Change{{Path: p, NewMode: gitrepo.ModeFile}}, nil); len(got.Allowed) != 1 {
 			t.Errorf("%q may not land: %+v", p, got)
 		}
 	}
@@ -171,50 +169,48 @@ func TestWhatIsProtectedIsDocumented(t *testing.T) {
 	}
 }
 
-// TestProtection: what policy chooses, and what no policy lets through.
+// TestProtection: what a repository names is protected besides what always is.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	const rights, agents, own = "runs with the repository's permissions", "configures agents",
 		"protected by this repository's settings"
-	paths := []string{"deploy/", "*.lock", "infra/*.tf", "Makefile", "[broken"}
-	for path, c := range map[string]struct{ reason, whenAllowed string }{
-		".github/workflows/ci.yml":        {rights, rights},
-		".GitHub/workflows/x/y":           {rights, rights},
-		".github/actions/x/action.yml":    {rights, ""},
-		"AGENTS.md":                       {agents, ""},
-		"deploy/prod.yml":                 {own, ""},
-		"Deploy/a/b":                      {own, ""},
-		"deployment.yml":                  {own, ""}, // a pattern that cannot be read means every name
-		"infra/a/main.tf":                 {own, ""},
-		"link":                            {"symbolic link", "symbolic link"},
-		"a/../../etc":                     {"not a path within the repository", "not a path within the repository"},
-		"sub/makefile":                    {own, ""},
-		"infra/main.tf":                   {own, ""},
-		"web/yarn.lock":                   {own, ""},
-		".github/workflows/../x/codeword": {"not a path within the repository", "not a path within the repository"},
+	more := []string{"deploy/", "*.lock", "infra/*.tf", "Makefile", "[broken"}
+	for path, reason := range map[string]string{
+		".github/workflows/ci.yml":     rights,
+		".GitHub/workflows/x/y":        rights,
+		".github/actions/x/action.yml": rights,
+		"AGENTS.md":                    agents,
+		"deploy/prod.yml":              own,
+		"Deploy/a/b":                   own,
+		"deployment.yml":               own, // a pattern that cannot be read means every name
+		"infra/a/main.tf":              own,
+		"sub/makefile":                 own,
+		"infra/main.tf":                own,
+		"web/yarn.lock":                own,
 	} {
-		change := gitrepo.Change{Path: path, NewMode: gitrepo.ModeFile}
-		if path == "link" {
-			change.NewMode = gitrepo.ModeSymlink
+		got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}}, more)
+		if diff := cmp.Diff(Screened{Protected: []Refusal{{Path: path, Reason: reason}}}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
-		want := []HeldBack{{Path: path, Reason: c.reason}}
-		for _, policy := range []run.ProtectedPolicy{"", run.ProtectedHold} {
-			got := Screen([]gitrepo.Change{change}, run.Protection{Policy: policy, Paths: paths})
-			if unfit(change) == "" && !cmp.Equal(got, Screened{Held: want}) || unfit(change) != "" &&
-				!cmp.Equal(got, Screened{Refused: want}) {
-				t.Errorf("%s, policy %q: %+v", path, policy, got)
-			}
-		}
-		got := Screen([]gitrepo.Change{change}, run.Protection{Policy: run.ProtectedAllow, Paths: paths})
-		if c.whenAllowed == "" != (len(got.Allowed) == 1) {
-			t.Errorf("%s, allowed: %+v", path, got)
+	}
+	for path, c := range map[string]struct {
+		mode   uint32
+		reason string
+	}{
+		"deploy/link":                     {gitrepo.ModeSymlink, "symbolic link"},
+		"a/../../etc":                     {gitrepo.ModeFile, "not a path within the repository"},
+		".github/workflows/../x/codeword": {gitrepo.ModeFile, "not a path within the repository"},
+	} {
+		got := Screen([]gitrepo.Change{{Path: path, NewMode: c.mode}}, more)
+		if diff := cmp.Diff(Screened{Refused: []Refusal{{Path: path, Reason: c.reason}}}, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
 	for path, pattern := range map[string]string{
 		"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock",
 	} {
 		if got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}},
-			run.Protection{Paths: []string{pattern}}); len(got.Allowed) != 1 {
+			[]string{pattern}); len(got.Allowed) != 1 {
 			t.Errorf("%q means %q: %+v", pattern, path, got)
 		}
 	}
@@ -229,11 +225,11 @@ func TestScreenLetsTheHostsOwnEditsThrough(t *testing.T) {
 		{Path: "sub/AGENTS.md", NewMode: gitrepo.ModeFile},
 		{Path: "CLAUDE.md", NewMode: gitrepo.ModeSymlink},
 	}
-	got := screen(changes, run.Protection{}, []string{"AGENTS.md", "CLAUDE.md"})
+	got := screen(changes, nil, []string{"AGENTS.md", "CLAUDE.md"})
 	want := Screened{
-		Allowed: changes[:1],
-		Held:    []HeldBack{{Path: "sub/AGENTS.md", Reason: "configures agents"}},
-		Refused: []HeldBack{{Path: "CLAUDE.md", Reason: "symbolic link"}},
+		Allowed:   changes[:1],
+		Protected: []Refusal{{Path: "sub/AGENTS.md", Reason: "configures agents"}},
+		Refused:   []Refusal{{Path: "CLAUDE.md", Reason: "symbolic link"}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -244,10 +240,10 @@ func TestPolicyErrorQuotes(t *testing.T) {
 	t.Parallel()
 	e := &PolicyError{}
 	for range 7 {
-		e.Held = append(e.Held, HeldBack{Path: "a\n::error::x", Reason: "symbolic link"})
+		e.Refusals = append(e.Refusals, Refusal{Path: "a\n::error::x", Reason: "symbolic link"})
 	}
 	got := e.Error()
-	if strings.Contains(got, "\n") || !strings.HasPrefix(got, `held back: "a\n::error::x": symbolic link; `) ||
+	if strings.Contains(got, "\n") || !strings.HasPrefix(got, `not published: "a\n::error::x": symbolic link; `) ||
 		!strings.HasSuffix(got, "; and 2 more") {
 		t.Errorf("got %q", got)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // steers says what a file decides.
@@ -61,7 +60,7 @@ type steering struct {
 var steered = []steering{
 	{
 		kind:  runsInWorkflows,
-		paths: []string{".github/actions"},
+		paths: []string{".github/workflows", ".github/actions"},
 	},
 	{
 		kind:  configuresBot,
@@ -185,32 +184,25 @@ func below(p string, dirs []string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return within(p, dir) })
 }
 
-// protectingRule says why a path is protected under a policy, or "". Names count as
-// any file system reads them: some do not tell the case of letters apart.
-func protectingRule(p string, by run.Protection) string {
+// Protects says why only a person may change a path, "" where anybody may. Names count as
+// any file system reads them: some do not tell the case of letters apart. more are
+// patterns of paths that are protected, too: as path.Match has them, of a whole path
+// where they hold a slash, of a name anywhere where they do not; one that ends in a
+// slash means everything below.
+func Protects(p string, more []string) string {
 	p = gitrepo.Fold(p)
-	if within(p, ".github/workflows") {
-		// Whatever policy says: the App lacks the permission for them.
-		return runsInWorkflows.reason()
-	}
-	if by.Policy == run.ProtectedAllow {
-		return ""
-	}
 	for i := range steered {
 		if steered[i].covers(p) {
 			return steered[i].kind.reason()
 		}
 	}
-	if slices.ContainsFunc(by.Paths, func(pattern string) bool { return matches(gitrepo.Fold(pattern), p) }) {
+	if slices.ContainsFunc(more, func(pattern string) bool { return matches(gitrepo.Fold(pattern), p) }) {
 		return "protected by this repository's settings"
 	}
 	return ""
 }
 
-// Protects says why only a person may change a path, "" where anybody may.
-func Protects(p string, by run.Protection) string { return protectingRule(p, by) }
-
-// matches says whether a pattern of run.Protection means a path.
+// matches says whether a pattern of a repository means a path.
 func matches(pattern, p string) bool {
 	if dir, ok := strings.CutSuffix(pattern, "/"); ok {
 		return within(p, dir)

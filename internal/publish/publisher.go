@@ -354,14 +354,14 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 	if len(changes) == 0 {
 		return in, ErrNoChange
 	}
-	screened := screen(changes, c.Protection, c.Own)
-	held := slices.Concat(screened.Refused, screened.Held)
+	screened := screen(changes, c.Protected, c.Own)
+	refused := slices.Concat(screened.Refused, screened.Protected)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: c.BaseTree, Tree: c.Tree}
 	in.Branch, in.ExpectedHead, in.PR = p.Branch, c.Base, p.PR
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0
-	if len(held) > 0 {
-		return in, &PolicyError{Held: held}
+	if len(refused) > 0 {
+		return in, &PolicyError{Refusals: refused}
 	}
 	for _, change := range changes {
 		if change.NewMode == 0 {
@@ -370,14 +370,14 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 		}
 		content, err := p.Objects.Blob(ctx, change.NewOID, MaxFile)
 		if errors.Is(err, gitrepo.ErrTooLarge) {
-			held = append(held, HeldBack{Path: change.Path, Reason: fmt.Sprintf("file is larger than %d MiB", MaxFile>>20)})
+			refused = append(refused, Refusal{Path: change.Path, Reason: fmt.Sprintf("file is larger than %d MiB", MaxFile>>20)})
 			continue
 		}
 		if err != nil {
 			return in, fmt.Errorf("read changed file: %w", err)
 		}
 		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
-			held = append(held, HeldBack{
+			refused = append(refused, Refusal{
 				Path:   change.Path,
 				Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20),
 			})
@@ -388,8 +388,8 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 			Path: change.Path, Content: content, Executable: change.NewMode == gitrepo.ModeExecutable,
 		})
 	}
-	if len(held) > 0 {
-		return in, &PolicyError{Held: held}
+	if len(refused) > 0 {
+		return in, &PolicyError{Refusals: refused}
 	}
 	return in, nil
 }

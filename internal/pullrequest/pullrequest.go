@@ -153,7 +153,7 @@ func explainNotLanded(err error) error {
 	case errors.Is(err, publish.ErrBranchMoved):
 		return loop.ErrBranchMoved
 	case errors.As(err, &policy):
-		return &loop.Rejection{Refusals: host.Refusals(policy.Held)}
+		return &loop.Rejection{Refusals: host.Refusals(policy.Refusals)}
 	case errors.As(err, &odd):
 		where := "the branch was not moved"
 		if odd.OnBranch {
@@ -238,7 +238,7 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if number == 0 {
 		if s.End != "" {
-			if err := errors.Join(handOver(ctx, pub, s, 0), comment(ctx, pub, s, v, 0)); err != nil {
+			if err := comment(ctx, pub, s, v, 0); err != nil {
 				return nil, err
 			}
 			p.foldEarlier(ctx, pub)
@@ -270,9 +270,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		if err := comment(ctx, pub, s, v, pr.Number); err != nil {
 			return nil, err
 		}
-	}
-	if err := handOver(ctx, pub, s, pr.Number); err != nil {
-		return nil, err
 	}
 	if err := p.answer(ctx, pub, s, pr.Number); err != nil {
 		return nil, err
@@ -419,20 +416,6 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 	for _, f := range done {
 		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID,
 			OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// handOver gives people what was held back, each once.
-func handOver(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
-	for _, h := range s.Held {
-		held := publish.Held{TaskID: h.TaskID, More: h.More, Patch: h.Patch}
-		for _, path := range h.Paths {
-			held.Paths = append(held.Paths, publish.HeldBack(path))
-		}
-		if _, err := pub.CommentHeld(ctx, pr, held); err != nil {
 			return err
 		}
 	}

@@ -121,7 +121,7 @@ func advice(a *Assessment, last *Iteration) string {
 	case FailMissingContext:
 		return "Add to the task what the agent could not find, with the paths of the files it needs, then retry it."
 	case FailRefused:
-		return "Make the change to the protected files yourself, or allow it in the configuration, then retry the task."
+		return "Make the change to the protected files yourself, then retry the task."
 	case FailNone, FailUnknown:
 		return "Read the last attempts, make the task more exact, then retry it."
 	default:

@@ -11,22 +11,25 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// TestHeldBack: what is a person's to change does not land, the checks run
-// without it, and the next task does not find it; whenever the process dies.
-func TestHeldBack(t *testing.T) {
+// TestProtectedPathsArePutBack: what only a person may change does not land, the checks
+// run without it, and the next call does not find it and is told; whenever the process
+// dies.
+func TestProtectedPathsArePutBack(t *testing.T) {
 	t.Parallel()
 	begin := func() *world {
 		w := newWorld(t)
 		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			if s.TaskID == "T2" && w.work["held/T1"] != "" {
-				t.Error("the second task finds what was held back from the first")
+			for path := range w.work {
+				if strings.HasPrefix(path, "protected/") {
+					t.Errorf("attempt %d at %s finds %s", a.Attempt, s.TaskID, path)
+				}
 			}
-			w.work["held/"+s.TaskID] = "mine\n"
+			w.work["protected/"+s.TaskID] = "mine\n"
 			if s.TaskID != "T2" { // all of whose work is a person's
 				w.work["src/"+s.TaskID] = "done"
 			}
 			if s.TaskID == "T3" && a.Attempt == 2 {
-				if !strings.Contains(a.Prompt, "held/T3") || w.work["held/T3"] == "" {
+				if !strings.Contains(a.Prompt, "protected/T3") || w.work["src/T3"] == "" {
 					t.Error("the next attempt is not told, or finds nothing of the last")
 				}
 				w.work["src/whole"] = "yes"
@@ -35,7 +38,7 @@ func TestHeldBack(t *testing.T) {
 		}
 		w.gate = func(tree files, _ string) bool {
 			for path := range tree {
-				if strings.HasPrefix(path, "held/") {
+				if strings.HasPrefix(path, "protected/") {
 					t.Errorf("a check ran on %s", path)
 				}
 			}
@@ -52,21 +55,18 @@ func TestHeldBack(t *testing.T) {
 			tasks[2].Status != run.TaskDone {
 			t.Fatalf("crash at step %d: ended %s: %+v", at, s.End, tasks)
 		}
-		var held []string
-		for _, h := range s.Held {
-			held = append(held, h.TaskID+" "+h.Paths[0].Path)
-			if h.Patch == "" {
-				t.Errorf("crash at step %d: %s has no patch", at, h.TaskID)
-			}
+		var paths []string
+		for _, f := range s.Findings {
+			paths = append(paths, f.Rule+" "+f.Path)
 		}
-		if !slices.Equal(held, []string{"T1 held/T1", "T2 held/T2", "T3 held/T3"}) {
-			t.Errorf("crash at step %d: held %q", at, held)
-		}
-		if len(s.Findings) != 3 || s.Findings[1].Rule != loop.RuleHeld {
+		if !slices.Equal(paths, []string{"protected protected/T1", "protected protected/T2", "protected protected/T3"}) {
 			t.Errorf("crash at step %d: people are told %+v", at, s.Findings)
 		}
+		if reason := tasks[1].Reason; !strings.Contains(reason, "protected/T2") {
+			t.Errorf("crash at step %d: T2 is blocked: %s", at, reason)
+		}
 		for path := range w.trees[w.head().Tree] {
-			if strings.HasPrefix(path, "held/") {
+			if strings.HasPrefix(path, "protected/") {
 				t.Errorf("crash at step %d: %s has landed", at, path)
 			}
 		}
@@ -74,8 +74,8 @@ func TestHeldBack(t *testing.T) {
 	clean := begin()
 	s := clean.drive(loop.NewState(r, clean.now), nil)
 	verify(clean, s, -1)
-	if len(clean.prompts) != 5 {
-		t.Errorf("%d agents, want two for what is all held back and for what failed", len(clean.prompts))
+	if len(clean.prompts) != 7 {
+		t.Errorf("%d agents, want four at what is all protected and two at what failed", len(clean.prompts))
 	}
 	for at, crash := range eachCrash {
 		w := begin()
@@ -83,34 +83,31 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestManyHeldPathsStaySmall: what is kept and told of many protected paths does not
+// TestManyProtectedPathsStaySmall: what is kept and told of many protected paths does not
 // grow with their number.
-func TestManyHeldPathsStaySmall(t *testing.T) {
+func TestManyProtectedPathsStaySmall(t *testing.T) {
 	t.Parallel()
 	const paths = 5000
 	w := newWorld(t)
 	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
 		for i := range paths {
-			w.work[fmt.Sprintf("held/%s/%d", strings.Repeat("x", 150), i)] = "mine\n"
+			w.work[fmt.Sprintf("protected/%s/%d", strings.Repeat("x", 150), i)] = "mine\n"
 		}
 		w.work["ok"] = "x"
 		return claimed()
 	}
 	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
-	if !s.End.Complete() || len(s.Held) != 1 {
-		t.Fatalf("ended %s (%s) with %d holds", s.End, s.EndDetail, len(s.Held))
-	}
-	if h := s.Held[0]; len(h.Paths)+h.More != paths || len(h.Paths) > 100 {
-		t.Errorf("%d paths and %d more are kept of %d", len(h.Paths), h.More, paths)
+	if !s.End.Complete() {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
 	}
 	notified := 0
 	for _, ev := range w.events {
-		if ev.Kind == run.EventPersonNotified && strings.Contains(ev.Text, "held back") {
+		if ev.Kind == run.EventPersonNotified && strings.Contains(ev.Text, "put back") {
 			notified++
 		}
 	}
 	last := s.Findings[len(s.Findings)-1].Text
-	if notified != 1 || len(s.Findings) > 50 || last != "4980 more paths were held back from T1" {
+	if notified != 1 || len(s.Findings) > 50 || last != "4980 more protected paths were put back at T1" {
 		t.Errorf("people are notified %d times, of %d findings, the last %q", notified, len(s.Findings), last)
 	}
 	if stored, err := loop.Encode(s); err != nil || len(stored) > 200<<10 {
