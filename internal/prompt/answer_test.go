@@ -21,7 +21,8 @@ func TestSignals(t *testing.T) {
 		"TASK_FAILED": ClaimFailed, "VERIFICATION_FAIL": ClaimFailed, "VERIFICATION_FAIL: 3 of them": ClaimFailed,
 		"<<<RALPHEX:TASK_FAILED>>>": ClaimFailed, "TESTS_STATUS: FAILING": ClaimFailed,
 		"<promise>BLOCKED: no key</promise>": ClaimBlocked,
-		"RALPH_RESULT: partial: x":           ClaimPartial, "RALPH_RESULT: blocked": ClaimBlocked, "RALPH_RESULT: failed - x": ClaimFailed,
+		"RALPH_RESULT: partial: x":           ClaimPartial, "RALPH_RESULT: blocked": ClaimBlocked,
+		"RALPH_RESULT: failed - x": ClaimFailed,
 	} {
 		for _, form := range []string{
 			"%", "\n%\n", "x\n\n% \r\n", "**%**", "`%`", "- %", "* **%**", "✅ %", "  %", "%\n\nThank you!", "```\nx\n```\n%",
