@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -93,24 +91,6 @@ default: [{misbehave: nothing}]
 	}
 }
 
-// logged collects what a server logs.
-type logged struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logged) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.buf.String(), text)
-}
-
 // TestOneCommentSaysHowItStands: what an earlier run has said of its end is
 // folded away by the next, also where GitHub lets nothing be folded at first.
 func TestOneCommentSaysHowItStands(t *testing.T) {
@@ -158,22 +138,6 @@ func TestOneCommentSaysHowItStands(t *testing.T) {
 			}
 		})
 	}
-}
-
-// reregister replaces the App by one with other permissions.
-func (st *stage) reregister(permissions map[string]string) {
-	st.t.Helper()
-	app, err := st.sim.CreateApp(ghsim.AppOptions{
-		Slug: "other-bot", PrivateKeyPEM: st.app.PrivateKeyPEM, Permissions: permissions, Events: []string{"issues"},
-	})
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	if _, err := st.sim.Install(app.ID, person+"/"+repoOf); err != nil {
-		st.t.Fatal(err)
-	}
-	st.app, st.config.GitHub.AppID = app, app.ID
-	st.config.GitHub.WebhookSecrets = []config.Secret{config.Secret(app.WebhookSecret)}
 }
 
 // TestAnnotationsOfTheCheckRun: what the gates said of lines that are there, and

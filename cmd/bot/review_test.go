@@ -331,15 +331,6 @@ func (st *stage) listened(s *serving, issue ghsim.Issue) {
 	})
 }
 
-func (st *stage) reply(login string, to ghsim.ReviewLine, body string) ghsim.ReviewLine {
-	st.t.Helper()
-	l, err := st.sim.Reply(person, repoOf, st.onlyPR().Number, login, to.ID, body)
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	return l
-}
-
 func (st *stage) resolve(login string, l ghsim.ReviewLine, resolved bool) {
 	st.t.Helper()
 	if err := st.sim.ResolveThread(person, repoOf, st.onlyPR().Number, login, l.ID, resolved); err != nil {
