@@ -204,8 +204,12 @@ type Bar struct {
 	Must string `json:"must"`
 }
 
-// solvedShare is how much of what can be solved the loop has to solve.
-const solvedShare = 0.995
+// solvedShare is how much of what can be solved the loop has to solve, by the bar of that
+// name.
+const (
+	barSolved   = "solvable tasks finished"
+	solvedShare = 0.995
+)
 
 func bars(m Mix, loop, plain Totals) []Bar {
 	never := func(name string, n int) Bar {
@@ -222,7 +226,7 @@ func bars(m Mix, loop, plain Totals) []Bar {
 	}
 	if loop.Solvable > 0 {
 		out = append(out, Bar{
-			Name: "solvable tasks finished", Held: float64(loop.Solved) >= solvedShare*float64(loop.Solvable),
+			Name: barSolved, Held: float64(loop.Solved) >= solvedShare*float64(loop.Solvable),
 			Is: percent(loop.Solved, loop.Solvable), Must: fmt.Sprintf("at least %g %%", 100*solvedShare),
 		})
 	}
