@@ -344,7 +344,7 @@ func checkImage(sandbox, image string) error {
 	}
 }
 
-// checkBranches checks what was said of branches.
+// checkBranches refuses options that say different things of where the work goes.
 func (c *runCmd) checkBranches() error {
 	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
 		return &run.UserError{

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
@@ -263,16 +262,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 		return Next{}, err
 	}
 	const note = "the host runs the checks itself"
-	s.hostCall(e.Now(), task, note)
-	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total,
-	}, s)
-	return Next{}, nil
-}
-
-// hostCall stands for a call that no agent makes: the host proposes the tree as it is.
-func (s *State) hostCall(at time.Time, task run.Task, note string) {
+	at := e.Now()
 	s.nextIteration()
 	s.dropCall()
 	s.Brief.begin()
@@ -282,8 +272,13 @@ func (s *State) hostCall(at time.Time, task run.Task, note string) {
 		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
 	})
 	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
-	s.Proposal = &Proposal{Host: true, Note: note}
+	s.Proposal = &Proposal{Host: true, Note: note} // of the tree as it is
 	s.Stage = stagePropose
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{
+		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total,
+	}, s)
+	return Next{}, nil
 }
 
 // phaseChecks are the checks that the tasks before a task of the host's own brought

@@ -1135,16 +1135,8 @@ func (s *State) takeProposal(status AgentStatus) {
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
 	if s.Job == prompt.JobBuild {
-		s.Proposal.Claim = s.claim(status.Final)
+		s.Proposal.Claim = prompt.ReadPromise(status.Final, s.Promise)
 	}
-}
-
-// claim is what an agent's last message says of its task.
-func (s *State) claim(final string) prompt.Claim {
-	if s.Promise != "" {
-		return prompt.ReadPromise(final, s.Promise)
-	}
-	return prompt.ReadClaim(final)
 }
 
 // ended acts on an agent call that came to nothing: a wait, a crash, a budget.

@@ -45,11 +45,7 @@ const (
 
 // ReadClaim says what an agent claims in its last message: what the signals in it say, the weakest if they disagree, or
 // else a sentence by which the agent admits that it is not done. No other prose claims anything.
-func ReadClaim(final string) Claim { return readClaim(final, "") }
-
-// ReadPromise is ReadClaim for an agent that claims its task with a promise: those words, exactly, between <promise>
-// and </promise>. Nothing else claims that it is done.
-func ReadPromise(final, promise string) Claim { return readClaim(final, strs.OneLine(promise)) }
+func ReadClaim(final string) Claim { return ReadPromise(final, "") }
 
 // Ticked is the claim of an agent that has ticked the task's box as well.
 func (c Claim) Ticked() Claim {
@@ -60,7 +56,10 @@ func (c Claim) Ticked() Claim {
 	return c
 }
 
-func readClaim(final, promise string) Claim {
+// ReadPromise is ReadClaim for an agent that claims its task with a promise: those words, exactly, between <promise>
+// and </promise>. Nothing else claims that it is done. Where promise is "" there is none, and it is ReadClaim.
+func ReadPromise(final, promise string) Claim {
+	promise = strs.OneLine(promise)
 	lines := ownLines(final)
 	var found Claim
 	var prose []string

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// BranchPrefix is the folder of the bot's branches. Every branch in it is taken for one of
+// branchPrefix is the folder of the bot's branches. Every branch in it is taken for one of
 // the bot's.
-const BranchPrefix = "ralph/"
+const branchPrefix = "ralph/"
 
 // Branch is the branch for the work on an issue. A bot without a database finds the work by
 // this name, and the issue by the branch's: no text of an issue is ever part of it.
@@ -15,12 +15,12 @@ func Branch(issue int) string { return BranchNamed(strconv.Itoa(issue)) }
 
 // BranchNamed is the branch for an issue or plan of the short name: lower case letters,
 // digits and hyphens.
-func BranchNamed(slug string) string { return BranchPrefix + slug }
+func BranchNamed(slug string) string { return branchPrefix + slug }
 
 // BranchSlug is the short name of the issue or plan that a branch is for, where BranchNamed
 // could have made its name.
 func BranchSlug(branch string) (slug string, ok bool) {
-	slug, ok = strings.CutPrefix(branch, BranchPrefix)
+	slug, ok = strings.CutPrefix(branch, branchPrefix)
 	if !ok || slug == "" {
 		return "", false
 	}

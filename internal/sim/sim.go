@@ -204,8 +204,8 @@ type Bar struct {
 	Must string `json:"must"`
 }
 
-// solvedShare is how much of what can be solved the loop has to solve, by the bar of that
-// name.
+// barSolved names the bar of what can be solved, and solvedShare is how much of it the loop
+// has to solve.
 const (
 	barSolved   = "solvable tasks finished"
 	solvedShare = 0.995
