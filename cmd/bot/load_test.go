@@ -23,14 +23,12 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// TestManyRunsWriteInOrder: runs that begin together all end, by six writes each. They take
-// 1.3 times what the pace of writes forces at most, beside what they take without one, and end
-// in the order in which they were labelled, give or take three places;
-// TestThirtyRunsWriteInOrder of ghapp says so without a server.
-func TestManyRunsWriteInOrder(t *testing.T) {
+// TestManyRunsWrite: runs that begin together all end, by six writes each. They take 1.3 times
+// what the pace of writes forces at most, beside what they take without one.
+func TestManyRunsWrite(t *testing.T) {
 	t.Parallel()
 	const runs, pace = 30, time.Second
-	play := func(pace time.Duration) (time.Duration, int, []int) {
+	play := func(pace time.Duration) (time.Duration, int) {
 		st := newStage(t, setting{script: oneTask})
 		st.pace = pace
 		s := st.serve()
@@ -46,36 +44,18 @@ func TestManyRunsWriteInOrder(t *testing.T) {
 		}
 		took := time.Since(begin)
 		st.settled(s)
-		rows, err := s.store.RecentRuns(t.Context(), runs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var order []int // by their places among those that were labelled
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, ev := range s.events {
-			if ev.Kind == run.EventRunEnded {
-				order = append(order, slices.IndexFunc(rows, func(r store.Run) bool { return r.ID == ev.Run }))
-			}
-		}
-		return took, len(st.writes()), order
+		return took, len(st.writes())
 	}
-	usual, _, _ := play(0)
-	took, writes, order := play(pace)
+	usual, _ := play(0)
+	took, writes := play(pace)
 	const atOnce = 10
 	forced := time.Duration(writes-atOnce) * pace
-	t.Logf("%d runs took %s; their %d writes force %s; %s without a pace; order %v", runs, took, writes, forced, usual, order)
+	t.Logf("%d runs took %s; their %d writes force %s; %s without a pace", runs, took, writes, forced, usual)
 	if most := forced*13/10 + usual; took > most {
 		t.Errorf("%d runs took %s, %s at most", runs, took, most)
 	}
-	if writes > 6*runs || len(order) != runs {
-		t.Errorf("%d writes, %d runs ended", writes, len(order))
-	}
-	for at, n := range order {
-		if n < at-3 || n > at+3 {
-			t.Errorf("ended in the order %v", order)
-			break
-		}
+	if writes > 6*runs {
+		t.Errorf("%d writes", writes)
 	}
 }
 

@@ -175,8 +175,6 @@ type observers struct {
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
 	writeEvery time.Duration
-	// turnPatience is how long a write waits for another, zero for ghapp's own.
-	turnPatience time.Duration
 	// patience is how long a run waits for a label or a reaction before the repeater makes it, zero
 	// for publish.FirstPatience.
 	patience time.Duration
@@ -227,7 +225,7 @@ func newParts(
 	if obs, err = obs.withDefaults(cfg); err != nil {
 		return nil, err
 	}
-	gitHub.WriteEvery, gitHub.TurnPatience = obs.writeEvery, obs.turnPatience
+	gitHub.WriteEvery = obs.writeEvery
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, &run.UserError{
 			Message: "cannot create the data directory: " + err.Error(),

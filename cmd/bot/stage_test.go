@@ -205,7 +205,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: quiet, now: st.now,
-		patience: longestWait, turnPatience: longestWait, room: st.room,
+		patience: longestWait, room: st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {

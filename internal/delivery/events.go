@@ -245,7 +245,7 @@ func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, 
 		}
 		reaction = ghapp.ReactionNo
 	}
-	if err := repo.ReactTo(ghapp.Urgent(ghapp.WithPurpose(ctx, "reaction")), node, reaction); err != nil {
+	if err := repo.ReactTo(ghapp.WithPurpose(ctx, "reaction"), node, reaction); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
 	}
 	return nil

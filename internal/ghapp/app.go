@@ -50,9 +50,6 @@ type Config struct {
 	// WriteEvery is the pause between the writes of an installation, after the
 	// first few; zero is the second that GitHub asks for.
 	WriteEvery time.Duration
-	// TurnPatience is how long a write waits for one of its purpose that is under way, zero for
-	// a moment. One that waits in vain is given back as RateLimited.
-	TurnPatience time.Duration
 }
 
 // App is one GitHub App, or whoever a token stands for. It is safe for concurrent use.
@@ -64,12 +61,11 @@ type App struct {
 	meter        *meter
 	kept         *answers
 	writeEvery   time.Duration
-	turnPatience time.Duration
 	jwtClient    *github.Client
 
 	mu     sync.Mutex
 	tokens map[tokenKey]*tokens
-	lanes  map[int64]*lane
+	paces  map[int64]*pace // by installation
 	self   *Identity
 	// bot is the App's bot user, with an id of 0 as long as it is not known.
 	bot User
@@ -148,19 +144,16 @@ func New(cfg Config) (*App, error) {
 	if cfg.WriteEvery == 0 {
 		cfg.WriteEvery = writeEvery
 	}
-	if cfg.TurnPatience == 0 {
-		cfg.TurnPatience = maxPause
-	}
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = "ralph-bot"
 	}
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
-		writeEvery: cfg.WriteEvery, turnPatience: cfg.TurnPatience,
+		writeEvery: cfg.WriteEvery,
 		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
 			breaker: newBreaker(api.Host)},
 		tokens: make(map[tokenKey]*tokens),
-		lanes:  make(map[int64]*lane),
+		paces:  make(map[int64]*pace),
 
 		repoIDs: make(map[string]string),
 		kept:    &answers{kept: make(map[string]keptAnswer)},
@@ -308,17 +301,16 @@ func permissionMap(p *github.InstallationPermissions) map[string]string {
 // are kept by a.
 func (a *App) Repo(installation int64, owner, name string) *Repo {
 	a.mu.Lock()
-	way := a.lanes[installation]
-	if way == nil {
-		way = newLane(a.writeEvery, a.turnPatience)
-		a.lanes[installation] = way
+	writes := a.paces[installation]
+	if writes == nil {
+		writes = newPace(a.writeEvery)
+		a.paces[installation] = writes
 	}
 	a.mu.Unlock()
 	readTokens := a.tokensFor(tokenKey{installation, owner, name, scopeRead})
 	writer := func(s scope) *github.Client {
 		return a.client(&authorised{
-			next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), lane: way,
-			repo: owner + "/" + name,
+			next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation, owner, name, s}), pace: writes,
 		})
 	}
 	return &Repo{

@@ -115,14 +115,13 @@ func mintError(err error) error {
 	return e
 }
 
-// authorised adds the token of one repository, takes the installation's lane
-// for a write, and mints anew once when a token is refused.
+// authorised adds the token of one repository, waits for a write's turn, and mints anew
+// once when a token is refused.
 type authorised struct {
 	next   http.RoundTripper
 	host   string
 	tokens *tokens
-	lane   *lane // nil for readers
-	repo   string
+	pace   *pace // of the installation's writes, nil for readers
 }
 
 func (a *authorised) RoundTrip(req *http.Request) (resp *http.Response, err error) {
@@ -137,13 +136,11 @@ func (a *authorised) RoundTrip(req *http.Request) (resp *http.Response, err erro
 		closeBody(req)
 		return nil, err
 	}
-	if a.lane != nil && req.Method != http.MethodGet {
-		leave, refused := a.lane.enter(ctx, a.repo)
-		if refused != nil {
+	if a.pace != nil && req.Method != http.MethodGet {
+		if err := a.pace.wait(ctx); err != nil {
 			closeBody(req)
-			return nil, refused
+			return nil, err
 		}
-		defer func() { leave(err) }()
 	}
 	resp, err = a.send(req, req.Body, token)
 	if err != nil || resp.StatusCode != http.StatusUnauthorized || (req.Body != nil && req.GetBody == nil) {

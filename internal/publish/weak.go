@@ -91,10 +91,9 @@ func (c call) repeatable(ctx context.Context, gh GitHub) error {
 	reaction, label := ghapp.WithPurpose(ctx, "reaction"), ghapp.WithPurpose(ctx, "label")
 	switch c.Do {
 	case doReact:
-		// Somebody waits for it.
-		return gh.React(ghapp.Urgent(reaction), c.Number, c.Name)
+		return gh.React(reaction, c.Number, c.Name)
 	case doReactToComment:
-		return gh.ReactToComment(ghapp.Urgent(reaction), c.Comment, c.Name)
+		return gh.ReactToComment(reaction, c.Comment, c.Name)
 	case doAddLabel:
 		return gh.AddLabels(label, c.Number, c.Name)
 	case doRemoveLabel:

@@ -63,6 +63,9 @@ type Publisher struct {
 	// seen is the pull request as it was read along with the last commit, nil once
 	// it was made use of.
 	seen *seenPR
+	// endShown is the commit whose check run shows how the run has ended: a step that failed
+	// after it does not write it again.
+	endShown string
 	// queued is since when the last check run waits for the pace of writes.
 	queued time.Time
 	// noChecks: GitHub refuses check runs, and it has been said, or they were left to
@@ -362,7 +365,7 @@ const checkPatience = time.Minute
 // once and its trouble is not waited out, nor is any other for long.
 func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
 	read ghapp.PR, ready bool) (*ghapp.PR, error) {
-	if p.noChecks {
+	if p.noChecks || s.End != "" && s.Head == p.endShown {
 		return nil, nil //nolint:nilnil // nothing was asked of GitHub
 	}
 	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords,
@@ -371,6 +374,9 @@ func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.St
 		on.Annotations = p.annotations(ctx, s)
 	}
 	described, err := pub.Check(ctx, on, v)
+	if err == nil && s.End != "" {
+		p.endShown = s.Head
+	}
 	class, _ := ghapp.Classify(err)
 	if class == ghapp.RateLimited && s.End != "" {
 		// By itself it would take three writes in place of one, for which to wait, too.

@@ -323,7 +323,6 @@ func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, err
 		wait, err := r.takeUp(ctx, row, lease)
 		return wait, errors.Join(r.drop(ctx, id), err)
 	}
-	ctx = ghapp.Since(ctx, row.CreatedAt)
 	d, openErr := r.driver(ctx, row)
 	return r.tick(ctx, row, lease, d, openErr)
 }
