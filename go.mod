@@ -24,10 +24,6 @@ require (
 	github.com/opencontainers/runtime-spec v1.2.1 // the types that profile is made of
 	github.com/palantir/go-githubapp v0.24.1 // dispatches webhooks; v0.24.1 alone fits go-github v60
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
-	github.com/riverqueue/river v0.47.0 // the queue, in one transaction with the state; all its modules on one version
-	github.com/riverqueue/river/riverdriver v0.47.0 // comes with River
-	github.com/riverqueue/river/riverdriver/riversqlite v0.47.0 // comes with River
-	github.com/riverqueue/river/rivertype v0.47.0 // comes with River
 	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository
 	github.com/rs/zerolog v1.35.1 // logs; the logger travels in the context, as go-githubapp has it
 	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // tests: somebody else's client of the simulated GraphQL
@@ -73,7 +69,6 @@ require (
 	github.com/gorilla/mux v1.8.0 // indirect
 	github.com/gregjones/httpcache v0.0.0-20190611155906-901d90724c79 // indirect
 	github.com/hashicorp/golang-lru v0.6.0 // indirect
-	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -92,14 +87,9 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rcrowley/go-metrics v0.0.0-20201227073835-cf1acfcdf475 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/riverqueue/river/rivershared v0.47.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
 	github.com/shurcooL/graphql v0.0.0-20181231061246-d48a9a75455f // indirect
-	github.com/tidwall/gjson v1.19.0 // indirect
-	github.com/tidwall/match v1.2.0 // indirect
-	github.com/tidwall/pretty v1.2.1 // indirect
-	github.com/tidwall/sjson v1.2.5 // indirect
 	github.com/xo/terminfo v1.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.69.0 // indirect

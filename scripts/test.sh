@@ -99,7 +99,7 @@ build() { static go build -ldflags='-s -w' -o "$RALPH_TEST_PROGRAM" ./cmd/bot; }
 # The race detector watches the tests of the packages that start goroutines, and with them what they
 # call: the simulated GitHub, the store, publishing, the local sandbox. The database is C made into Go
 # by a program: most of the time would go there, and what calls it is watched.
-raced=(gateway ghapp handlers host httpd inline notify proc reconcile sandbox/shim store/queue tui)
+raced=(gateway ghapp handlers host httpd inline notify proc queue reconcile sandbox/shim tui)
 mapfile -t raced < <(printf './internal/%s\n' "${raced[@]}" | LC_ALL=C sort)
 mapfile -t plain < <(static go list ./... | sed "s,^$(go list -m),.," | LC_ALL=C sort | LC_ALL=C comm -23 - <(printf '%s\n' "${raced[@]}"))
 test_plain() { static go test -vet=off -timeout 20m "$@"; }

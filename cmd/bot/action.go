@@ -341,12 +341,6 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	} else if err := a.in.Keep(a.inputsFile()); err != nil {
 		return ghaction.Result{}, errors.Join(err, p.close())
 	}
-	p.reconcile.Owner = "job"
-	// The steps of a job come one after the other: a lease that is left is that
-	// of one that was killed.
-	if err := p.store.ReleaseOwner(ctx, p.reconcile.Owner); err != nil {
-		return ghaction.Result{}, errors.Join(err, p.close())
-	}
 	p.reconcile.OnOwnerDeath = sandbox.KillWithOwner
 	p.reconcile.Base, p.reconcile.ConfigPath = a.in.BaseBranch, a.in.ConfigPath
 	p.reconcile.NeedsApproval, p.reconcile.OpenReady = a.in.PlanApproval, a.in.OpenReady

@@ -45,7 +45,7 @@ func (a *actionStep) find(ctx context.Context, event ghaction.Event) (_ ghaction
 			Mask: mask, Now: time.Now,
 		},
 		reconcile.Config{
-			Store: db, GitHub: gh, Owner: "find", DataDir: cfg.DataDir, Mask: mask, Now: time.Now,
+			Store: db, GitHub: gh, DataDir: cfg.DataDir, Mask: mask, Now: time.Now,
 		},
 	)
 	defer func() { err = errors.Join(err, j.Close(ctx), db.Close()) }()

@@ -45,18 +45,15 @@ func (st *stage) standings(s *serving, limit int) reconcile.Admission {
 	return a
 }
 
-// TestAgentsStayWithinTheirLimit: however many labels, however many workers, and when
+// TestAgentsStayWithinTheirLimit: however many labels, and when
 // the server starts again while agents are at work. Who waits can say for what.
 func TestAgentsStayWithinTheirLimit(t *testing.T) {
 	t.Parallel()
 	const agents, labels = 2, 7
 	st := newStage(t, setting{
-		agent: config.Agent{Name: config.AgentCommand, Command: "sh agent.sh"},
-		change: func(c *config.Server) {
-			c.Workers = 8
-			c.Concurrency = config.Concurrency{Agents: agents}
-		},
-		gates: []config.Gate{{Name: "there", Run: "test -e hello.txt", When: "task", Timeout: time.Minute}},
+		agent:  config.Agent{Name: config.AgentCommand, Command: "sh agent.sh"},
+		change: func(c *config.Server) { c.Concurrency = config.Concurrency{Agents: agents} },
+		gates:  []config.Gate{{Name: "there", Run: "test -e hello.txt", When: "task", Timeout: time.Minute}},
 	})
 	if err := os.MkdirAll(filepath.Join(st.dir, "at-work"), 0o700); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ package main
 import (
 	"archive/tar"
 	"compress/gzip"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,7 +21,6 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // outside is what people see of the run of an issue.
@@ -212,12 +212,12 @@ func TestBackupCommands(t *testing.T) {
 func otherDatabase(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), config.DatabaseFile)
-	st, err := store.Open(t.Context(), path)
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = st.DB().ExecContext(t.Context(), "PRAGMA user_version = 99")
-	if err := errors.Join(err, st.Close()); err != nil {
+	_, err = db.ExecContext(t.Context(), "PRAGMA user_version = 99")
+	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)

@@ -15,37 +15,7 @@ const (
 	probeTime = 3 * time.Second
 	// maxWait is how long a webhook waits at most to be dealt with where all is well.
 	maxWait = 5 * time.Minute
-	// behindAfter is how long several webhooks have to wait before others are refused, and
-	// behindCount how many: a few may wait for a run that is ending, or for GitHub.
-	behindAfter = time.Minute
-	behindCount = 16
 )
-
-// behind says whether the server cannot keep up: what it accepts then would wait for
-// long. Refused early, GitHub keeps it until the server asks for it again, see
-// redelivery. It looks once in a second at most.
-func (a *app) behind() func(context.Context) bool {
-	var mu sync.Mutex
-	var looked time.Time
-	var is bool
-	return func(ctx context.Context) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if time.Since(looked) < time.Second {
-			return is
-		}
-		ctx, cancel := context.WithTimeout(ctx, probeTime)
-		defer cancel()
-		since, err := a.store.WaitingSince(ctx, behindCount)
-		// What is wrong with the database is found when the webhook is stored.
-		was := is
-		looked, is = time.Now(), err == nil && !since.IsZero() && a.sweeper.Now().Sub(since) > behindAfter
-		if is != was {
-			a.log.Warn().Bool("refusing", is).Msg("webhooks are refused while many wait for more than a minute")
-		}
-		return is
-	}
-}
 
 // health answers whether the process is alive and whether it does its work: restart it
 // where it is not alive, look at it where it is not ready.

@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -50,47 +48,34 @@ func TestNothingIsAcceptedThatIsNotStored(t *testing.T) {
 	}
 }
 
-// A full disk and a file that became read-only are seen, and take no webhook; when that
-// is over, all is well again.
-func TestDatabaseThatCannotBeWritten(t *testing.T) {
+// A full disk is seen, and takes no webhook; when there is room again, all is well.
+func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	for name, set := range map[string][2]string{
-		"full":      {"PRAGMA max_page_count = 1", "PRAGMA max_page_count = 1000000"},
-		"read-only": {"PRAGMA query_only = 1", "PRAGMA query_only = 0"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{})
-			s := st.serveLogging(zerolog.Nop())
-			pragma := func(text string) {
-				t.Helper()
-				if _, err := s.store.DB().ExecContext(t.Context(), text); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if status, body := st.readyz(); status != http.StatusOK { // it is up, too
-				t.Fatalf("%d %q", status, body)
-			}
-			large := map[string]any{"action": "labeled", "filler": strings.Repeat("x", 100_000)}
-			pragma(set[0])
-			if status := st.send("issues", "g-1", large); status != http.StatusServiceUnavailable {
-				t.Errorf("a webhook was answered %d", status)
-			}
-			if _, err := s.store.Delivery(t.Context(), "g-1"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("it was stored: %v", err)
-			}
-			if name == "read-only" {
-				st.watchOthers()
-				st.await("the server not to be ready", func() bool {
-					status, body := st.readyz()
-					return status == http.StatusServiceUnavailable && strings.Contains(body, "database")
-				})
-			}
-			pragma(set[1])
-			if status := st.send("issues", "g-1", large); status != http.StatusAccepted {
-				t.Errorf("the same webhook was then answered %d", status)
-			}
-		})
+	st := newStage(t, setting{})
+	s := st.serveLogging(zerolog.Nop())
+	pragma := func(text string) {
+		t.Helper()
+		if err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), text)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, body := st.readyz(); status != http.StatusOK { // it is up, too
+		t.Fatalf("%d %q", status, body)
+	}
+	large := map[string]any{"action": "labeled", "filler": strings.Repeat("x", 100_000)}
+	pragma("PRAGMA max_page_count = 1")
+	if status := st.send("issues", "g-1", large); status != http.StatusServiceUnavailable {
+		t.Errorf("a webhook was answered %d", status)
+	}
+	if _, err := s.store.Delivery(t.Context(), "g-1"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("it was stored: %v", err)
+	}
+	pragma("PRAGMA max_page_count = 1000000")
+	if status := st.send("issues", "g-1", large); status != http.StatusAccepted {
+		t.Errorf("the same webhook was then answered %d", status)
 	}
 }
 
@@ -120,56 +105,4 @@ func TestDamagedDatabaseIsSaidAtStart(t *testing.T) {
 	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a backup") {
 		t.Errorf("%v", err)
 	}
-}
-
-// Where many webhooks wait for long others are refused before they are read, and taken
-// again when the server has kept up.
-func TestBehindWebhooksAreRefusedEarly(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	s := st.serve()
-	st.watchOthers()
-	n := 0
-	insert := func(count int) {
-		t.Helper()
-		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
-			for range count {
-				n++
-				if _, err := s.store.InsertDelivery(t.Context(), tx, store.Delivery{
-					GUID: fmt.Sprintf("waits-%d", n), Event: "push", Body: []byte("{}"), ReceivedAt: time.Now().Add(-2 * time.Minute),
-				}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	send := func() int {
-		n++
-		return st.send("push", fmt.Sprintf("g-%d", n), map[string]any{})
-	}
-	insert(behindCount - 1)
-	if status := send(); status != http.StatusAccepted {
-		t.Errorf("a few that wait make others be refused: %d", status)
-	}
-	st.await("webhooks to be refused", func() bool {
-		insert(behindCount) // the queue finds those that wait from time to time
-		return send() == http.StatusServiceUnavailable
-	})
-	st.await("webhooks to be accepted", func() bool {
-		err := s.store.InTx(t.Context(), func(tx *store.Tx) error {
-			left, err := s.store.UnprocessedDeliveries(t.Context(), tx, 10_000)
-			for _, guid := range left {
-				err = errors.Join(err, s.store.MarkDelivery(t.Context(), tx, guid, "done", time.Now()))
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return send() == http.StatusAccepted
-	})
 }

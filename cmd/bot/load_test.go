@@ -183,12 +183,11 @@ func (st *stage) crowded(other string, agents, many, few int) (starts []string, 
 		st.t.Fatal(err)
 	}
 	st.await("all runs to end", func() bool {
-		var n int
-		if err := s.store.DB().QueryRowContext(st.t.Context(), `SELECT count(*) FROM runs WHERE active = 0 AND end_reason = ?`,
-			string(run.EndAllTasksComplete)).Scan(&n); err != nil {
+		ended, err := s.store.RunsEnded(st.t.Context(), run.PhaseDone, time.Time{})
+		if err != nil {
 			st.t.Fatal(err)
 		}
-		return n == many+few
+		return len(ended) == many+few
 	})
 	counts, err := os.ReadFile(filepath.Join(st.dir, "counts"))
 	if err != nil {

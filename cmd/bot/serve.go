@@ -37,13 +37,13 @@ import (
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // serveCmd is `bot serve`.
@@ -157,6 +157,8 @@ type app struct {
 	cfg        config.Server
 	log        zerolog.Logger
 	onWork     func()
+	// unlock gives the data directory free for another server.
+	unlock func() error
 	// metricsAddr is where metrics are served, "" for nowhere.
 	metricsAddr string
 	// room is what the machine has left.
@@ -226,11 +228,8 @@ func newParts(
 		return nil, err
 	}
 	gitHub.WriteEvery = obs.writeEvery
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, &run.UserError{
-			Message: "cannot create the data directory: " + err.Error(),
-			Hint:    "set data_dir to a directory this user may write to", Err: err,
-		}
+	if err := makeDataDir(cfg.DataDir); err != nil {
+		return nil, err
 	}
 	gitPath, err := lookGit()
 	if err != nil {
@@ -306,6 +305,16 @@ func newParts(
 	return p, nil
 }
 
+func makeDataDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return &run.UserError{
+			Message: "cannot create the data directory: " + err.Error(),
+			Hint:    "set data_dir to a directory this user may write to", Err: err,
+		}
+	}
+	return nil
+}
+
 // unusableStore says what to do about a database that cannot be opened.
 func unusableStore(err error) error {
 	switch {
@@ -345,6 +354,17 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a := &app{notifier: notifier, cfg: cfg, log: log, onWork: obs.onWork}
+	if err := makeDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	if a.unlock, err = lockDataDir(ctx, cfg.DataDir, lockWait); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.unlock())
+		}
+	}()
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
 	p, err := newParts(ctx, cfg, ghapp.Config{
 		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
@@ -365,16 +385,13 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Admission.Agents, away: a.github.Away,
 		now: p.deliveries.Now,
 	})
-	if a.queue, err = queue.Open(ctx, a.store, queue.Options{Workers: cfg.Workers, Log: log}); err != nil {
-		return nil, err
-	}
+	a.queue = queue.New(a.store.Due, log)
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Behind: a.behind(),
+		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue,
 	}); err != nil {
 		return nil, err
 	}
-	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Owner, p.reconcile.Welcome = a.queue, a.queue, a.queue.ID(),
-		cfg.Welcome
+	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Welcome = a.queue, a.queue, cfg.Welcome
 	p.deliveries.Patience = obs.patience
 	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
 		return a.github.Repo(at.Installation, at.Owner, at.Name)
@@ -479,14 +496,21 @@ func (a *app) begin(ctx context.Context) error {
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
-	return a.queue.Start(ctx, a.work())
+	spoken, err := a.store.SpokenTo(ctx)
+	if err != nil {
+		return err
+	}
+	for _, id := range spoken {
+		a.queue.Wake(nil, id)
+	}
+	a.queue.Start(ctx, a.work())
+	return nil
 }
 
 // serve works until ctx ends, then stops in order: no new webhooks, no new
 // ticks, gateways closed. Agents run on and are found again by the next start.
 func (a *app) serve(ctx context.Context, l net.Listener) error {
-	err := a.begin(a.log.WithContext(context.WithoutCancel(ctx)))
-	if err != nil {
+	if err := a.begin(a.log.WithContext(context.WithoutCancel(ctx))); err != nil {
 		return errors.Join(err, l.Close(), a.close())
 	}
 	endMetrics, err := a.serveMetrics(ctx)
@@ -647,7 +671,7 @@ func (a *app) catchUp(ctx context.Context) error {
 
 func (a *app) close() error {
 	a.notifier.Drop()
-	return errors.Join(a.store.Close(), a.analytics.Close())
+	return errors.Join(a.store.Close(), a.analytics.Close(), a.unlock())
 }
 
 // both tells two of each event; the second may be nil.

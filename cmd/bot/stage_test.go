@@ -295,11 +295,7 @@ func (st *stage) processed(s *serving) {
 		st.t.Fatal(err)
 	}
 	st.await("all deliveries to be processed", func() bool {
-		var left []string
-		err := s.store.InTx(st.t.Context(), func(tx *store.Tx) (err error) {
-			left, err = s.store.UnprocessedDeliveries(st.t.Context(), tx, 10)
-			return err
-		})
+		left, _, err := s.store.Due(st.t.Context())
 		if err != nil {
 			st.t.Fatal(err)
 		}

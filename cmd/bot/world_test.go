@@ -1,6 +1,7 @@
 package main
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,14 +29,14 @@ func (st *stage) checkWorld() {
 			st.t.Fatal(err)
 		}
 	}
-	db, err := store.Open(st.t.Context(), st.config.Database())
+	db, err := sql.Open("sqlite", st.config.Database())
 	must(err)
 	defer func() { must(db.Close()) }()
 	branches := map[string]bool{"main": true}
 	recorded := map[string][]string{} // by kind of effect
 	read := func(query string, take func(a, b string)) {
 		st.t.Helper()
-		rows, err := db.DB().QueryContext(st.t.Context(), query)
+		rows, err := db.QueryContext(st.t.Context(), query)
 		must(err)
 		defer func() { must(rows.Close()) }()
 		for rows.Next() {
@@ -155,7 +156,9 @@ func (st *stage) settled(s *serving) {
 	const query = `SELECT count(*) FROM effects WHERE status = 'intended'`
 	st.await("all effects to be made", func() bool {
 		var left int
-		if err := s.store.DB().QueryRowContext(st.t.Context(), query).Scan(&left); err != nil {
+		if err := s.store.InTx(st.t.Context(), func(tx *store.Tx) error {
+			return tx.QueryRowContext(st.t.Context(), query).Scan(&left)
+		}); err != nil {
 			st.t.Fatal(err)
 		}
 		return left == 0

@@ -97,10 +97,7 @@ type Server struct {
 	Gates       []Gate
 	Transcripts Transcripts
 	Notify      Notify
-	// Workers is how many runs are advanced at the same time; their agents and checks are
-	// bounded by Concurrency.
-	Workers int
-	Log     Log
+	Log         Log
 }
 
 // GitHub says which GitHub, and as which App.
@@ -282,10 +279,9 @@ type serverFile struct {
 	Egress struct {
 		Allow []string `yaml:"allow"`
 	} `yaml:"egress"`
-	People  peopleFile `yaml:"people"`
-	Notify  notifyFile `yaml:"notify"`
-	Gates   []gateFile `yaml:"gates"`
-	Workers whole      `yaml:"workers"`
+	People peopleFile `yaml:"people"`
+	Notify notifyFile `yaml:"notify"`
+	Gates  []gateFile `yaml:"gates"`
 
 	Transcripts struct {
 		Keep    duration `yaml:"keep"`
@@ -342,9 +338,8 @@ func DefaultServer() Server {
 			Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
 			Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30,
 		},
-		Limits:  run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits()),
-		People:  DefaultPeople(),
-		Workers: 4,
+		Limits: run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits()),
+		People: DefaultPeople(),
 
 		Concurrency: Concurrency{Repository: 2},
 
@@ -436,7 +431,7 @@ func ReadServer(path string, readFile func(string) ([]byte, error)) (Server, err
 func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	d := DefaultServer()
 	var f serverFile
-	f.Listen, f.DataDir, f.Label, f.Welcome, f.Workers = d.Listen, d.DataDir, d.Label, d.Welcome, whole(d.Workers)
+	f.Listen, f.DataDir, f.Label, f.Welcome = d.Listen, d.DataDir, d.Label, d.Welcome
 	f.GitHub.APIURL, f.GitHub.GraphQLURL, f.GitHub.WebURL = d.GitHub.APIURL, d.GitHub.GraphQLURL, d.GitHub.WebURL
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory),
@@ -492,11 +487,10 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			IssueUSD:         budget("$.budgets.issue_usd", f.Budgets.IssueUSD, report),
 			RepositoryDayUSD: budget("$.budgets.repository_day_usd", f.Budgets.RepositoryDayUSD, report),
 		},
-		Egress:  f.Egress.Allow,
-		People:  people(f.People, report),
-		Gates:   gates(f.Gates, report),
-		Workers: int(f.Workers),
-		Log:     Log{Level: f.Log.Level, Format: f.Log.Format},
+		Egress: f.Egress.Allow,
+		People: people(f.People, report),
+		Gates:  gates(f.Gates, report),
+		Log:    Log{Level: f.Log.Level, Format: f.Log.Format},
 
 		Notify:      notify(f.Notify, dir, report),
 		Transcripts: Transcripts{Keep: time.Duration(f.Transcripts.Keep), MaxBytes: int64(f.Transcripts.MaxSize)},
@@ -598,9 +592,6 @@ func (s Server) check(report reporter) {
 	}
 	if s.Transcripts.MaxBytes < 1<<20 {
 		report("$.transcripts.max_size", "must be at least 1m")
-	}
-	if s.Workers < 1 || s.Workers > 1000 {
-		report("$.workers", "must be between 1 and 1000")
 	}
 	if !slices.Contains([]string{"trace", "debug", "info", "warn", "error"}, s.Log.Level) {
 		report("$.log.level", "%q is not a level; use trace, debug, info, warn or error", clip(s.Log.Level))

@@ -82,7 +82,6 @@ listen: ":9000"
 data_dir: data
 label: bot
 welcome: false
-workers: 2
 allow_local_sandbox: true
 github:
   api_url: https://ghe.example/api/v3
@@ -166,7 +165,7 @@ log:
 			"/etc/ralph/ralph.yml", "/etc/ralph", "/etc/ralph/app.pem", "/run/secrets/hook",
 			"/etc/ralph/team.url", "/etc/ralph/hook.secret",
 		},
-		Label: "bot", Workers: 2,
+		Label: "bot",
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
@@ -407,7 +406,6 @@ func TestLoadServerRefuses(t *testing.T) {
 		},
 		{"address is missing", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
 		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
-		{"no workers", minimal + "workers: 0\n", confPath + ":5:10: workers: must be between"},
 		{"unknown agent", minimal + "agent:\n  name: gpt\n", confPath + ":6:9: agent.name: \"gpt\" is not an agent"},
 		{
 			"script without a script", minimal + "agent:\n  name: script\n",
@@ -462,9 +460,9 @@ func TestLoadServerRefuses(t *testing.T) {
 // TestLoadServerNamesEverything: one start, all the problems.
 func TestLoadServerNamesEverything(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, "workers: 0\nlabel: \"\"\n", good(), nil)
+	_, err := load(t, "label: \"\"\n", good(), nil)
 	wantUserError(t, err, confPath)
-	for _, want := range []string{"workers:", "label:", "github.app_id:", "sandbox.image:"} {
+	for _, want := range []string{"label:", "github.app_id:", "sandbox.image:"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing from:\n%v", want, err)
 		}

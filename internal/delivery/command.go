@@ -459,7 +459,8 @@ func (r *Receiver) steerLater(ctx context.Context, o order) (reply, error) {
 	case o.active():
 		return reply{state: store.InputPending, reaction: ghapp.ReactionSeen, run: o.last.ID,
 			write: func(tx *store.Tx) error {
-				return r.Queue.Wake(ctx, tx, o.last.ID)
+				r.Queue.Wake(tx, o.last.ID)
+				return nil
 			}}, nil
 	case o.Text.Closed:
 		return no("This is closed. Reopen it first."), nil

@@ -13,10 +13,10 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // worked is the progress file of a run that has done the first of its tasks.

@@ -116,7 +116,10 @@ func (r *Receiver) wake(ctx context.Context, guid string, in handlers.WakeIntent
 	if err != nil {
 		return err
 	}
-	return r.mark(ctx, guid, in.What, func(tx *store.Tx) error { return r.Queue.Wake(ctx, tx, row.ID) })
+	return r.mark(ctx, guid, in.What, func(tx *store.Tx) error {
+		r.Queue.Wake(tx, row.ID)
+		return nil
+	})
 }
 
 // maxFeedback is how much one person may say in reviews within an hour.
@@ -162,7 +165,8 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 		if err != nil || !fresh {
 			return err
 		}
-		return r.Queue.Wake(ctx, tx, row.ID)
+		r.Queue.Wake(tx, row.ID)
+		return nil
 	}
 	if in.Kind == store.InputChecks { // which nobody has to be allowed
 		return r.mark(ctx, d.GUID, outcomeKept, keep)

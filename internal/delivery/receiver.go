@@ -17,16 +17,15 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// Signaler inserts the jobs that make a run be ticked. *queue.Queue is one.
-type Signaler interface {
-	EnqueueAdvance(ctx context.Context, tx *store.Tx, id run.ID) error
-	Wake(ctx context.Context, tx *store.Tx, id run.ID) error
+// Waker has a run ticked once tx is committed, or now where tx is nil. *queue.Queue is one.
+type Waker interface {
+	Wake(tx *store.Tx, id run.ID)
 }
 
 // Config is what a Receiver is made of.
 type Config struct {
 	Store   *store.Store
-	Queue   Signaler
+	Queue   Waker
 	GitHub  *ghapp.App
 	Decoder handlers.Decoder
 	// People says who may use the bot, and how often.
@@ -61,8 +60,8 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &authorization.Authorizer{History: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects:     effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
-			Exclusively: cfg.Store.Exclusively, Label: cfg.Decoder.Label, Mask: cfg.Mask,
+			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
+			Label:   cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // start makes a run of a labelled issue, or says why not.
@@ -210,10 +210,8 @@ func (r *Receiver) create(ctx context.Context, w RunRequest, also func(tx *store
 				return err
 			}
 		}
-		if err := r.Queue.EnqueueAdvance(ctx, tx, id); err != nil {
-			return err
-		}
-		return r.Queue.Wake(ctx, tx, id)
+		r.Queue.Wake(tx, id)
+		return nil
 	})
 }
 
@@ -363,7 +361,8 @@ func (r *Receiver) cancel(ctx context.Context, tx *store.Tx, id run.ID, why stri
 	if err := r.Store.RequestCancel(ctx, tx, id, why, r.Now()); err != nil {
 		return err
 	}
-	return r.Queue.Wake(ctx, tx, id)
+	r.Queue.Wake(tx, id)
+	return nil
 }
 
 // LastRun is the newest run of an issue, of a pull request, or of the branch that

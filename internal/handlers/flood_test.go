@@ -27,9 +27,7 @@ func (nowhere) InsertDelivery(context.Context, *store.Tx, store.Delivery) (bool,
 	return false, errors.New("not kept")
 }
 
-func (nowhere) EnqueueDelivery(context.Context, *store.Tx, string) error {
-	return errors.New("not queued")
-}
+func (nowhere) Deliver(*store.Tx, string) {}
 
 // pipes is a listener in memory: what the other side has written was read.
 type pipes struct {

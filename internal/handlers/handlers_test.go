@@ -20,19 +20,19 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -63,10 +63,7 @@ func newSystem(t testing.TB) *system {
 			t.Error(err)
 		}
 	})
-	q, err := queue.Open(ctx, st, queue.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := queue.New(st.Due, zerolog.Nop())
 	return &system{url: serve(t, handlers.Config{Inbox: st, Queue: q}), store: st, queue: q}
 }
 
@@ -85,12 +82,10 @@ func serve(t testing.TB, cfg handlers.Config) string {
 }
 
 // unprocessed lists what is stored and not worked.
-func (s *system) unprocessed(t testing.TB) (guids []string) {
+func (s *system) unprocessed(t testing.TB) []string {
 	t.Helper()
-	if err := s.store.InTx(t.Context(), func(tx *store.Tx) (err error) {
-		guids, err = s.store.UnprocessedDeliveries(t.Context(), tx, 1000)
-		return err
-	}); err != nil {
+	guids, _, err := s.store.Due(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return guids
@@ -348,31 +343,15 @@ func TestIgnores(t *testing.T) {
 	}
 }
 
-// 500 deliveries of 25 events, many at a time, over two servers that share the
-// database: each event is worked once.
+// 500 deliveries of 25 events, many at a time: each event is worked once.
 func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 	t.Parallel()
 	const events, copies, clients = 25, 20, 8
 	s := newSystem(t)
-	second, err := store.Open(t.Context(), s.store.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := second.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	otherQueue, err := queue.Open(t.Context(), second, queue.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	urls := []string{s.url, serve(t, handlers.Config{Inbox: second, Queue: otherQueue})}
-
 	var mu sync.Mutex
 	worked := map[string]int{}
 	all := make(chan struct{})
-	err = s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
+	s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
 			mu.Lock()
 			if worked[guid]++; len(worked) == events && worked[guid] == 1 {
@@ -383,9 +362,6 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 		},
 		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	stop := sync.OnceFunc(func() {
 		if err := s.queue.Stop(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)
@@ -402,7 +378,7 @@ func TestA4RedeliveriesAreOneDelivery(t *testing.T) {
 	for i := range events * copies {
 		g.Go(func() error {
 			req := delivery("issues", fmt.Sprint("guid-", i%events), bodies[i%events])
-			status, err := req.do(ctx, http.DefaultClient, urls[i%2])
+			status, err := req.do(ctx, http.DefaultClient, s.url)
 			if err == nil && status != http.StatusAccepted {
 				err = fmt.Errorf("status %d", status)
 			}
@@ -470,7 +446,7 @@ func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 	t.Parallel()
 	s := newSystem(t)
 	entered, release := make(chan struct{}, 10), make(chan struct{})
-	err := s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
+	s.queue.Start(context.WithoutCancel(t.Context()), queue.Handlers{
 		Delivery: func(ctx context.Context, guid string) error {
 			entered <- struct{}{}
 			<-release
@@ -478,9 +454,6 @@ func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 		},
 		Advance: func(context.Context, run.ID) (time.Duration, error) { return 0, nil },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		close(release)
 		if err := s.queue.Stop(context.WithoutCancel(t.Context())); err != nil {
@@ -496,34 +469,11 @@ func TestA6AnswersWhileTheWorkerIsBusy(t *testing.T) {
 	}
 }
 
-// Strangers who announce large payloads, and then do not send them, are not in
-// the way of GitHub.
-// A server that cannot keep up says so before it reads, also to whoever has no signature,
-// and takes what comes when it has kept up.
-func TestBehind(t *testing.T) {
-	t.Parallel()
-	s := newSystem(t)
-	var behind atomic.Bool
-	behind.Store(true)
-	base := serve(t, handlers.Config{Inbox: s.store, Queue: s.queue, Behind: func(context.Context) bool { return behind.Load() }})
-	body := payload(t, "issues.labeled", nil)
-	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusServiceUnavailable {
-		t.Errorf("status %d", got)
-	}
-	if left := s.unprocessed(t); len(left) != 0 {
-		t.Errorf("stored: %v", left)
-	}
-	behind.Store(false)
-	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusAccepted {
-		t.Errorf("status %d", got)
-	}
-}
+// brokenInbox fails to commit.
+type brokenInbox struct{ *store.Store }
 
-// brokenQueue fails to insert.
-type brokenQueue struct{}
-
-func (brokenQueue) EnqueueDelivery(context.Context, *store.Tx, string) error {
-	return errors.New("the disk is full")
+func (b brokenInbox) InTx(ctx context.Context, f func(tx *store.Tx) error) error {
+	return b.Store.InTx(ctx, func(tx *store.Tx) error { return errors.Join(f(tx), errors.New("the disk is full")) })
 }
 
 func TestWhatCannotBeStoredIsNotAccepted(t *testing.T) {
@@ -531,12 +481,12 @@ func TestWhatCannotBeStoredIsNotAccepted(t *testing.T) {
 	s := newSystem(t)
 	body := payload(t, "issues.labeled", nil)
 
-	base := serve(t, handlers.Config{Inbox: s.store, Queue: brokenQueue{}})
+	base := serve(t, handlers.Config{Inbox: brokenInbox{s.store}, Queue: s.queue})
 	if got := send(t, base, delivery("issues", "guid", body)); got != http.StatusServiceUnavailable {
 		t.Errorf("status %d", got)
 	}
 	if left := s.unprocessed(t); len(left) != 0 {
-		t.Errorf("a delivery without a job: %v", left)
+		t.Errorf("stored all the same: %v", left)
 	}
 	// The same delivery is welcome when things work again.
 	if got := send(t, s.url, delivery("issues", "guid", body)); got != http.StatusAccepted {

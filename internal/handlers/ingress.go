@@ -41,9 +41,6 @@ const (
 	// maxGUID is generous: GitHub's are 36 characters.
 	maxGUID = 128
 
-	// retryAfter is when to try again, in seconds.
-	retryAfter = "60"
-
 	headerEvent     = "X-GitHub-Event"
 	headerGUID      = "X-GitHub-Delivery"
 	headerSignature = "X-Hub-Signature-256"
@@ -56,9 +53,9 @@ type inbox interface {
 	InsertDelivery(ctx context.Context, tx *store.Tx, d store.Delivery) (fresh bool, err error)
 }
 
-// enqueuer inserts the job for a delivery; *queue.Queue is one.
-type enqueuer interface {
-	EnqueueDelivery(ctx context.Context, tx *store.Tx, guid string) error
+// deliverer has a delivery worked once it is stored; *queue.Queue is one.
+type deliverer interface {
+	Deliver(tx *store.Tx, guid string)
 }
 
 // Config is what the ingress needs.
@@ -68,11 +65,9 @@ type Config struct {
 	Secrets []string
 	// Path is the URL path of the webhook; "" means DefaultPath.
 	Path string
-	// Inbox and Queue take what is accepted, in one transaction of Inbox.
+	// Inbox and Queue take what is accepted.
 	Inbox inbox
-	Queue enqueuer
-	// Behind says that what is accepted now would wait for long; nil means never.
-	Behind func(ctx context.Context) bool
+	Queue deliverer
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -84,7 +79,7 @@ type Config struct {
 //	401  no signature, or one that is not ours
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
-//	503  too many at once, too many still waiting, or could not be stored; nothing was
+//	503  too many at once, or could not be stored; nothing was
 func New(cfg Config) (http.Handler, error) {
 	if len(cfg.Secrets) == 0 {
 		return nil, errors.New("webhook handler: no secret is configured; without one anybody could start runs")
@@ -102,13 +97,8 @@ func New(cfg Config) (http.Handler, error) {
 		cfg.Now = time.Now
 	}
 
-	if cfg.Behind == nil {
-		cfg.Behind = func(context.Context) bool { return false }
-	}
-	in := &ingress{
-		behind: cfg.Behind, small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget),
-	}
-	keep := newKeeper(cfg.Inbox, cfg.Queue, cfg.Now)
+	in := &ingress{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
+	keep := &keeper{inbox: cfg.Inbox, queue: cfg.Queue, now: cfg.Now}
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
 			return nil, errors.New("webhook handler: a secret is empty; without one anybody could start runs")
@@ -116,7 +106,6 @@ func New(cfg Config) (http.Handler, error) {
 		in.doors = append(in.doors, door{
 			secret: []byte(secret),
 			dispatch: githubapp.NewEventDispatcher([]githubapp.EventHandler{keep}, secret,
-				githubapp.WithScheduler(keep),
 				githubapp.WithErrorCallback(answerError),
 				githubapp.WithResponseCallback(answerAccepted)),
 		})
@@ -130,8 +119,7 @@ func New(cfg Config) (http.Handler, error) {
 // was built for the secret that fits. (The dispatcher knows one secret, reads
 // bodies of any length, and would take SHA-1.)
 type ingress struct {
-	doors  []door
-	behind func(ctx context.Context) bool
+	doors []door
 	// small and large bound the bytes of bodies.
 	small, large *semaphore.Weighted
 }
@@ -158,12 +146,6 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	signature, ok := parseSignature(r.Header.Get(headerSignature))
 	if !ok {
 		refuse(w, r, http.StatusUnauthorized, "missing or malformed "+headerSignature)
-		return
-	}
-
-	if in.behind(ctx) {
-		w.Header().Set("Retry-After", retryAfter)
-		refuse(w, r, http.StatusServiceUnavailable, "too many payloads wait")
 		return
 	}
 

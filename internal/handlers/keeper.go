@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,26 +14,15 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// keeper puts deliveries into the store instead of handling them on the spot.
-// It is the dispatcher's scheduler, and its only handler, so that events
-// nobody decodes do not get as far as the scheduler.
+// keeper is the dispatcher's only handler: it puts deliveries into the store in place of
+// handling them on the spot.
 type keeper struct {
-	inbox  inbox
-	queue  enqueuer
-	now    func() time.Time
-	writes *batcher[store.Delivery]
+	inbox inbox
+	queue deliverer
+	now   func() time.Time
 }
 
-func newKeeper(inbox inbox, queue enqueuer, now func() time.Time) *keeper {
-	k := &keeper{inbox: inbox, queue: queue, now: now}
-	k.writes = newBatcher(k.store)
-	return k
-}
-
-var (
-	_ githubapp.Scheduler    = (*keeper)(nil)
-	_ githubapp.EventHandler = (*keeper)(nil)
-)
+var _ githubapp.EventHandler = (*keeper)(nil)
 
 // badPayloadError is a genuine request whose payload is of no use.
 type badPayloadError struct {
@@ -59,37 +47,37 @@ type envelope struct {
 // Handles implements githubapp.EventHandler.
 func (k *keeper) Handles() []string { return eventNames() }
 
-// Handle implements githubapp.EventHandler. It is never called: Schedule, which
-// would call it, has the worker do the handling.
-func (k *keeper) Handle(context.Context, string, string, []byte) error {
-	return errors.New("webhook handler: deliveries are handled by the worker")
-}
-
-// Schedule implements githubapp.Scheduler: it returns nil once the delivery and
-// its job are on disk.
-func (k *keeper) Schedule(ctx context.Context, d githubapp.Dispatch) error {
-	if nestsTooDeep(d.Payload) {
+// Handle implements githubapp.EventHandler: it returns nil once the delivery is on disk.
+func (k *keeper) Handle(ctx context.Context, event, guid string, payload []byte) error {
+	if nestsTooDeep(payload) {
 		return &badPayloadError{http.StatusRequestEntityTooLarge, "the payload nests deeper than GitHub's do"}
 	}
 	var env envelope
-	if err := json.Unmarshal(d.Payload, &env); err != nil {
+	if err := json.Unmarshal(payload, &env); err != nil {
 		return &badPayloadError{http.StatusBadRequest, "the payload is not valid JSON"}
 	}
-	if !Handles(d.EventType, env.Action) {
+	if !Handles(event, env.Action) {
 		return nil
 	}
 	delivery := store.Delivery{
-		GUID:         d.DeliveryID,
-		Event:        d.EventType,
+		GUID:         guid,
+		Event:        event,
 		Action:       env.Action,
 		Installation: env.Installation.ID,
 		RepoNode:     env.Repository.NodeID,
-		Body:         d.Payload,
-		Digest:       digest(d.EventType, d.Payload),
+		Body:         payload,
+		Digest:       digest(event, payload),
 		ReceivedAt:   k.now(),
 	}
-	if err := k.writes.write(ctx, delivery); err != nil {
-		return fmt.Errorf("store delivery %s: %w", d.DeliveryID, err)
+	err := k.inbox.InTx(ctx, func(tx *store.Tx) error {
+		fresh, err := k.inbox.InsertDelivery(ctx, tx, delivery)
+		if err == nil && fresh {
+			k.queue.Deliver(tx, guid)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("store delivery %s: %w", guid, err)
 	}
 	return nil
 }
@@ -106,23 +94,4 @@ func digest(event string, body []byte) []byte {
 	}
 	sum := sha256.Sum256(body)
 	return sum[:]
-}
-
-// store writes deliveries and their jobs in one transaction.
-func (k *keeper) store(ctx context.Context, deliveries []store.Delivery) error {
-	return k.inbox.InTx(ctx, func(tx *store.Tx) error {
-		for _, d := range deliveries {
-			fresh, err := k.inbox.InsertDelivery(ctx, tx, d)
-			if err != nil {
-				return err
-			}
-			if !fresh {
-				continue // accepted before, and its job with it
-			}
-			if err := k.queue.EnqueueDelivery(ctx, tx, d.GUID); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }

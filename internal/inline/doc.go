@@ -13,5 +13,5 @@
 //     package store, as the App's: the next process resumes a run that was killed
 //     at the step where it was (record.go).
 //   - One run at a time per repository and plan: a lock on a file, which the kernel
-//     gives back when the process dies. Who has it may take the run's lease.
+//     gives back when the process dies.
 package inline

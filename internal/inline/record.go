@@ -13,10 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// leaseTTL is how long a lease is said to last. No other process waits for its end:
-// who has the plan's lock has the lease, too.
-const leaseTTL = time.Hour
-
 // localDir is where the runs of all plans are kept.
 func localDir(dataDir string) string { return filepath.Join(dataDir, "local") }
 
@@ -52,18 +48,14 @@ func readStore(ctx context.Context, dataDir string) (*store.Store, error) {
 // record is the row of a plan's run. Only who holds the plan's lock writes it.
 type record struct {
 	store *store.Store
-	// top is the checkout's, and dir where the plan's runs are kept: its name is that
-	// of the lease's owner.
+	// top is the checkout's, and dir where the plan's runs are kept.
 	top, dir string
 	// restart: a run that was cut off is given up.
 	restart bool
 	now     func() time.Time
-	// lease is that of the run that is saved; its Generation is 0 before there is
-	// one.
-	lease store.Lease
+	// stored: the run that is saved has a row.
+	stored bool
 }
-
-func (r *record) owner() string { return filepath.Base(r.dir) }
 
 // load finds a run of the same plan that was cut off; one that ended is over. A
 // plan that is gone is the one that its last run had. With restart, a run that
@@ -109,16 +101,6 @@ func (r *record) row(ctx context.Context, plan string) (store.Run, error) {
 	return row, err
 }
 
-// claim takes the lease of a stored run. Whoever had it is dead: the plan's lock
-// is ours.
-func (r *record) claim(ctx context.Context, id run.ID) (err error) {
-	if err := r.store.ReleaseOwner(ctx, r.owner()); err != nil {
-		return err
-	}
-	r.lease, err = r.store.ClaimRun(ctx, id, r.owner(), leaseTTL, r.now())
-	return err
-}
-
 // save stores the run's state. With the first one the run takes the place of
 // those that the plan had before: a run that did nothing leaves them as they are.
 func (r *record) save(ctx context.Context, s loop.State) error {
@@ -126,19 +108,13 @@ func (r *record) save(ctx context.Context, s loop.State) error {
 	if err != nil {
 		return err
 	}
-	if r.lease.Generation == 0 {
-		row := store.Run{
-			ID: s.Run, RepoNode: r.top, IssueNode: s.Subject.Key,
-			Phase: s.Phase, EndReason: s.End, State: b, CreatedAt: r.now(),
-		}
-		if err := r.store.ReplaceRun(ctx, row); err != nil {
-			return err
-		}
-		return r.claim(ctx, s.Run)
+	if r.stored {
+		return r.store.SaveState(ctx, s.Run, s.Phase, s.End, b, r.now())
 	}
-	err = r.store.SaveState(ctx, s.Run, r.lease, s.Phase, s.End, b, r.now())
-	if errors.Is(err, store.ErrLeaseLost) {
-		return &run.UserError{Message: "another process has taken over this run", Hint: "let that one finish", Err: err}
-	}
+	err = r.store.ReplaceRun(ctx, store.Run{
+		ID: s.Run, RepoNode: r.top, IssueNode: s.Subject.Key,
+		Phase: s.Phase, EndReason: s.End, State: b, CreatedAt: r.now(),
+	})
+	r.stored = err == nil
 	return err
 }

@@ -184,9 +184,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		if err := o.resume(ctx, place, &s); err != nil {
 			return s, err
 		}
-		if err := rec.claim(ctx, s.Run); err != nil {
-			return s, err
-		}
+		rec.stored = true
 		place.say("continuing the interrupted run")
 	} else {
 		id = host.NewID(o.Now())

@@ -70,12 +70,9 @@ func New(deliveries delivery.Config, runs reconcile.Config) *Job {
 // Close ends what is held in memory, as Reconciler.Close does.
 func (j *Job) Close(ctx context.Context) error { return j.runs.Close(ctx) }
 
-// EnqueueAdvance implements delivery.Signaler: a job ticks the run that it drives.
-func (j *Job) EnqueueAdvance(context.Context, *store.Tx, run.ID) error { return nil }
-
-// Wake implements delivery.Signaler. A tick that comes before the transaction is
+// Wake implements delivery.Waker. A tick that comes before the transaction is
 // committed changes nothing; the next comes within a second.
-func (j *Job) Wake(_ context.Context, _ *store.Tx, id run.ID) error {
+func (j *Job) Wake(_ *store.Tx, id run.ID) {
 	j.mu.Lock()
 	j.woken = id
 	j.mu.Unlock()
@@ -83,7 +80,6 @@ func (j *Job) Wake(_ context.Context, _ *store.Tx, id run.ID) error {
 	case j.wake <- struct{}{}:
 	default:
 	}
-	return nil
 }
 
 // Deliver works one event as if it had come as a webhook, and says in a few

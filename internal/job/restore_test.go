@@ -92,7 +92,7 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 			Store: st, GitHub: app, Now: time.Now, AgentName: "script", People: config.DefaultPeople(),
 			Decoder: handlers.Decoder{Label: "ralph", App: bot}, Limits: limits,
 		},
-		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Owner: "job", Now: time.Now,
+		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Now: time.Now,
 			AgentName: "script", Limits: limits},
 	)
 	t.Cleanup(func() { l.must(l.job.Close(context.WithoutCancel(t.Context()))) })

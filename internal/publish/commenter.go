@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -15,12 +16,13 @@ import (
 // It is safe for concurrent use.
 type Commenter struct {
 	Effects effects.Runner
-	// Exclusively runs f while nobody else in this process writes a comment:
-	// several deliveries may ask for the same one at the same time.
-	Exclusively func(ctx context.Context, f func(ctx context.Context) error) error
 	// Label starts runs; the labels of state begin with it.
 	Label string
 	Mask  *redact.Masker
+
+	// writing is held by whoever writes a comment: several deliveries may ask for the same
+	// one at the same time.
+	writing sync.Mutex
 }
 
 // Comment writes text on an issue or pull request, once for its occasion, and
@@ -32,10 +34,9 @@ func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, oc
 		return nil
 	}
 	pub := Publisher{GitHub: repo, Effects: c.Effects, Issue: place, Label: c.Label, Mask: c.Mask}
-	err := c.Exclusively(ctx, func(ctx context.Context) error {
-		return pub.say(ctx, occasion, text)
-	})
-	return Tolerate(ctx, "a comment was not written", err)
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	return Tolerate(ctx, "a comment was not written", pub.say(ctx, occasion, text))
 }
 
 // Answer comments on what source names, to the person who wrote it.

@@ -131,8 +131,7 @@ type Objects interface {
 }
 
 // Publisher publishes for one run on one issue. Its methods may be repeated at
-// will; they must not run side by side for the same run, which the run's lease
-// sees to.
+// will; they must not run side by side for the same run, which has one driver.
 type Publisher struct {
 	GitHub  GitHub
 	Objects Objects

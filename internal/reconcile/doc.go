@@ -1,7 +1,7 @@
 // Package reconcile ticks runs: it takes one as far as it can go, one transition of the
 // loop after the other, and gives it back.
 //
-// [Reconciler.Advance] claims the run's lease, opens what the run is driven by (its host,
+// [Reconciler.Advance] claims the run, opens what the run is driven by (its host,
 // its gateway, its pull request), has the run take in what people asked of it or said of
 // its work, and steps the loop until that waits for a process or for the time. A step that
 // failed is tried again after a pause that grows, and ends the run when that happens too
@@ -10,7 +10,7 @@
 // meanwhile begins another.
 //
 // Invariants:
-//   - A tick holds the run's lease. Each transition is saved under it before the next one
+//   - A run is ticked by one caller at a time. Each transition is saved before the next one
 //     begins, so that a tick may be cut off anywhere.
 //   - What people said is taken in by the transaction that saves the state which has taken
 //     it in: never twice, and never not at all.

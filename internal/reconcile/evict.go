@@ -15,7 +15,7 @@ import (
 // evict ends what a run has at work, and removes what it left on disk, unless the run is worked by
 // now.
 func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
-	if _, taken := r.claimed.LoadOrStore(id, true); taken {
+	if !r.claim(id) {
 		return nil
 	}
 	defer r.claimed.Delete(id)

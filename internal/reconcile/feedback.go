@@ -21,7 +21,7 @@ import (
 // takeInFeedback has a run at work take in what was said of it, as soon as nothing is at
 // work that it would change. The state and the word that it was taken in are stored
 // together.
-func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, d *driver,
 	s loop.State) (loop.State, error) {
 	if !s.Receptive() {
 		return s, nil
@@ -45,10 +45,10 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, lease st
 		return s, err
 	}
 	next.FeedbackSeen, next.FeedbackRounds = h.Seen, h.Rounds
-	return next, r.saveHeard(ctx, row.ID, lease, next, h)
+	return next, r.saveHeard(ctx, row.ID, next, h)
 }
 
-func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease, s loop.State,
+func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State,
 	h feedback.Digest) error {
 	b, err := loop.Encode(s)
 	if err != nil {
@@ -60,15 +60,14 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, lease store.Lease
 		if err := h.Settle(ctx, r.cfg.Store, tx, id); err != nil {
 			return err
 		}
-		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
 	})
 }
 
 // takeUpFeedback begins another run where something was said of the work of one
 // that has ended, and keeps what brings no work in the state of that one. wait is
 // when to come back.
-func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run,
-	lease store.Lease) (wait time.Duration, err error) {
+func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run) (wait time.Duration, err error) {
 	if row.PullNumber == 0 {
 		return 0, nil
 	}
@@ -97,7 +96,7 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run,
 	}
 	s.Note(h.List)
 	s.FeedbackSeen = h.Seen
-	if err := r.saveHeard(ctx, row.ID, lease, s, h); err != nil {
+	if err := r.saveHeard(ctx, row.ID, s, h); err != nil {
 		return 0, err
 	}
 	if h.HasQuestions() {
@@ -107,7 +106,7 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run,
 		return 0, nil
 	}
 	// Notifications still work when the driver is incomplete.
-	d, _ := r.driver(ctx, row)
+	d, _ := r.driver(row)
 	_, err = d.engine.Publisher.Show(ctx, s)
 	r.retire(ctx, row.ID, d)
 	return 0, publish.Tolerate(ctx, "what was said of a run that has ended was not shown", err)

@@ -23,7 +23,7 @@ import (
 // cannot take in now stays for a later step. The state that has taken something
 // in is stored together with the word that it has, so that nothing is taken in
 // twice.
-func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+func (r *Reconciler) takeIn(ctx context.Context, row store.Run, d *driver,
 	s loop.State) (loop.State, error) {
 	if s.Progress == "" {
 		return s, nil
@@ -57,7 +57,7 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Leas
 			}
 		}
 		next.FeedbackRounds = 0 // a person has had a part in it
-		if err := r.saveTakenIn(ctx, row.ID, lease, next, in, state, outcome); err != nil {
+		if err := r.saveTakenIn(ctx, row.ID, next, in, state, outcome); err != nil {
 			return s, err
 		}
 		s = next
@@ -65,10 +65,10 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, lease store.Leas
 			r.comments.React(ctx, repo, detail.Comment, reaction)
 		}
 	}
-	return r.takeInFeedback(ctx, row, lease, d, s)
+	return r.takeInFeedback(ctx, row, d, s)
 }
 
-func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lease, s loop.State, in store.Input,
+func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, s loop.State, in store.Input,
 	state store.InputState, outcome string) error {
 	b, err := loop.Encode(s)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, lease store.Lea
 		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id); err != nil {
 			return err
 		}
-		return r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now())
+		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
 	})
 }
 
@@ -133,7 +133,7 @@ func (r *Reconciler) wish(in store.Input) (delivery.CommandDetail, loop.Wish, er
 
 // takeUp deals with what people asked of a run that has ended, or said of its
 // work. wait is when to come back, 0 for not at all.
-func (r *Reconciler) takeUp(ctx context.Context, row store.Run, lease store.Lease) (wait time.Duration, err error) {
+func (r *Reconciler) takeUp(ctx context.Context, row store.Run) (wait time.Duration, err error) {
 	latest, err := r.cfg.Store.LatestRunByIssue(ctx, row.RepoNode, row.IssueNumber)
 	if err != nil || latest.ID != row.ID {
 		return 0, err // it is the later run's
@@ -145,7 +145,7 @@ func (r *Reconciler) takeUp(ctx context.Context, row store.Run, lease store.Leas
 	if len(left) > 0 {
 		return 0, r.takeUpCommands(ctx, row, left)
 	}
-	return r.takeUpFeedback(ctx, row, lease)
+	return r.takeUpFeedback(ctx, row)
 }
 
 // takeUpCommands deals with what people asked of a run that ended before it could

@@ -8,7 +8,6 @@ import (
 
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/store"
 )
 
 // lateSince is for how long after its end people are told of a run.
@@ -36,14 +35,10 @@ func (r *Reconciler) TellLate(ctx context.Context) error {
 }
 
 func (r *Reconciler) tellEnd(ctx context.Context, id run.ID) error {
-	lease, giveBack, err := r.claim(ctx, id)
-	if errors.Is(err, store.ErrLeaseTaken) {
+	if !r.claim(id) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer giveBack()
+	defer r.claimed.Delete(id)
 	row, err := r.cfg.Store.Run(ctx, id)
 	if err != nil {
 		return err
@@ -53,7 +48,7 @@ func (r *Reconciler) tellEnd(ctx context.Context, id run.ID) error {
 		return err
 	}
 	// Notifications still work when the driver is incomplete.
-	d, _ := r.driver(ctx, row)
+	d, _ := r.driver(row)
 	shown, err := d.engine.Publisher.Show(ctx, s)
 	if err != nil {
 		return errors.Join(fmt.Errorf("tell how run %s ended: %w", id, err), r.drop(ctx, id))
@@ -63,7 +58,7 @@ func (r *Reconciler) tellEnd(ctx context.Context, id run.ID) error {
 		s.PullRequest.Edit = nil
 	}
 	s.Troubles = 0
-	if err := r.save(ctx, id, lease, s); err != nil {
+	if err := r.save(ctx, id, s); err != nil {
 		return err
 	}
 	r.retire(ctx, id, d)

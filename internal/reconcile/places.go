@@ -205,9 +205,7 @@ func (r *Reconciler) wakeNext(ctx context.Context, tx *store.Tx) error {
 		if !d.Starts(p.Process) {
 			continue
 		}
-		if err := r.cfg.Queue.Wake(ctx, tx, p.Run); err != nil {
-			return err
-		}
+		r.cfg.Queue.Wake(tx, p.Run)
 	}
 	return nil
 }
@@ -244,7 +242,7 @@ func (r *Reconciler) adopt(ctx context.Context) error {
 
 // tellDelay tells people, once for each kind of wait, why nothing happens. One does so
 // at a time: GitHub takes a comment a second, and a hundred runs may wait.
-func (r *Reconciler) tellDelay(ctx context.Context, row store.Run, lease store.Lease,
+func (r *Reconciler) tellDelay(ctx context.Context, row store.Run,
 	s loop.State) (loop.State, error) {
 	d := s.Delayed
 	if d == nil || d.Told || r.cfg.Now().Sub(d.Since) < tellAfter || !r.telling.TryLock() {
@@ -268,7 +266,7 @@ func (r *Reconciler) tellDelay(ctx context.Context, row store.Run, lease store.L
 	told := *d
 	told.Told = true
 	s.Delayed = &told
-	return s, r.save(ctx, row.ID, lease, s)
+	return s, r.save(ctx, row.ID, s)
 }
 
 // ActiveRun is how an active run stands with regard to its place.

@@ -35,19 +35,14 @@ import (
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/pullrequest"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 const (
-	// leaseTTL is how long a run is ours without another word. It only matters
-	// when this process hangs; one that dies is noticed at once.
-	leaseTTL = 2 * time.Minute
-	// leaseEvery is the pause between two words.
-	leaseEvery = leaseTTL / 4
 	// poll is the pause between two looks at a process nobody waits for.
 	poll = time.Second
 	// maxTroubles is how many steps in a row may fail, over troubledFor of ever longer
@@ -66,11 +61,6 @@ const (
 	lastDelay = time.Minute
 )
 
-// Waker has a run ticked soon. *queue.Queue is one.
-type Waker interface {
-	Wake(ctx context.Context, tx *store.Tx, id run.ID) error
-}
-
 // Starter begins runs. *delivery.Receiver is one.
 type Starter interface {
 	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
@@ -79,12 +69,10 @@ type Starter interface {
 
 // Config is what a Reconciler is made of.
 type Config struct {
-	Store  *store.Store
-	Queue  Waker
-	GitHub *ghapp.App
-	Git    *gitrepo.Git
-	// Owner names this process in leases.
-	Owner   string
+	Store   *store.Store
+	Queue   delivery.Waker
+	GitHub  *ghapp.App
+	Git     *gitrepo.Git
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
 	// DataDir holds mirrors and the runs' own directories.
@@ -207,10 +195,8 @@ type Reconciler struct {
 	// telling is held by whoever tells people that a run waits.
 	telling sync.Mutex
 
-	// claimed are the runs that this process works on, by run.ID.
+	// claimed are the runs that somebody works on, by run.ID.
 	claimed sync.Map
-	// owed are the leases, by run.ID, that could not be given back.
-	owed sync.Map
 
 	mu      sync.Mutex
 	drivers map[run.ID]*driver
@@ -229,8 +215,6 @@ type driver struct {
 	gateway *gateway.Server
 	engine  *loop.Engine
 	watched map[loop.Handle]bool
-	// generation is that of the lease under which it was last used.
-	generation int64
 	// repo is what the repository was called when this was made.
 	repo string
 
@@ -305,101 +289,32 @@ func (d *driver) close(ctx context.Context) error {
 
 // Advance ticks one run; it is queue.Handlers.Advance.
 func (r *Reconciler) Advance(ctx context.Context, id run.ID) (time.Duration, error) {
-	lease, giveBack, err := r.claim(ctx, id)
-	if errors.Is(err, store.ErrLeaseTaken) {
+	if !r.claim(id) {
 		return 0, queue.ErrBusy
 	}
-	if err != nil {
-		return 0, err
-	}
-	defer giveBack()
-	ctx, release := r.keepLease(ctx, id, lease, leaseEvery)
-	defer release()
+	defer r.claimed.Delete(id)
 	row, err := r.cfg.Store.Run(ctx, id)
 	if err != nil {
 		return 0, err
 	}
 	if row.Phase.Terminal() {
-		wait, err := r.takeUp(ctx, row, lease)
+		wait, err := r.takeUp(ctx, row)
 		return wait, errors.Join(r.drop(ctx, id), err)
 	}
-	d, openErr := r.driver(ctx, row)
-	return r.tick(ctx, row, lease, d, openErr)
+	d, openErr := r.driver(row)
+	return r.tick(ctx, row, d, openErr)
 }
 
-// claim takes a run to work on it, until giveBack; store.ErrLeaseTaken says that
-// somebody does already. That is so in this process as long as it has not been
-// given back, whatever has become of the lease: a clock that was put on ends a
-// lease before the step that holds it has noticed, and the two would share a driver.
-func (r *Reconciler) claim(ctx context.Context, id run.ID) (lease store.Lease, giveBack func(), err error) {
-	if _, taken := r.claimed.LoadOrStore(id, true); taken {
-		return store.Lease{}, nil, fmt.Errorf("claim run %s: %w", id, store.ErrLeaseTaken)
-	}
-	if err = r.releaseOwed(ctx, id); err == nil {
-		lease, err = r.cfg.Store.ClaimRun(ctx, id, r.cfg.Owner, leaseTTL, r.cfg.Now())
-	}
-	if err != nil {
-		r.claimed.Delete(id)
-		return store.Lease{}, nil, err
-	}
-	return lease, func() {
-		r.owed.Store(id, lease)
-		_ = r.releaseOwed(context.WithoutCancel(ctx), id) // the next claim tries again
-		r.claimed.Delete(id)
-	}, nil
-}
-
-// releaseOwed gives a lease back that could not be given back before, because the database
-// was away. Otherwise the run would wait until it has run out.
-func (r *Reconciler) releaseOwed(ctx context.Context, id run.ID) error {
-	v, _ := r.owed.Load(id)
-	lease, owed := v.(store.Lease)
-	if !owed {
-		return nil
-	}
-	// One that is lost already is not ours to give back.
-	err := r.cfg.Store.ReleaseRun(ctx, id, lease)
-	if err != nil && !errors.Is(err, store.ErrLeaseLost) {
-		return err
-	}
-	r.owed.Delete(id)
-	return nil
-}
-
-// keepLease renews the lease for as long as a tick takes, which may be longer
-// than the lease lasts. When the lease is lost the context it gives is ended.
-func (r *Reconciler) keepLease(ctx context.Context, id run.ID, lease store.Lease,
-	every time.Duration) (_ context.Context, release func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			err := r.cfg.Store.RenewLease(ctx, id, lease, leaseTTL, r.cfg.Now())
-			if errors.Is(err, run.ErrLeaseLost) {
-				cancel(err)
-				return
-			}
-			if err != nil && ctx.Err() == nil {
-				zerolog.Ctx(ctx).Warn().Err(err).Msg("renewing a lease failed; it is tried again")
-			}
-		}
-	})
-	return ctx, func() {
-		cancel(context.Canceled)
-		renewing.Wait()
-	}
+// claim takes a run to work on it; false says that somebody does already. Whoever has it
+// deletes it from r.claimed.
+func (r *Reconciler) claim(id run.ID) bool {
+	_, taken := r.claimed.LoadOrStore(id, true)
+	return !taken
 }
 
 // tick takes as many transitions as it can, saving each. openErr is what the
 // driver lacks; telling people of the end does without it.
-func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease, d *driver,
+func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 	openErr error) (time.Duration, error) {
 	s, err := loop.Decode(row.State)
 	if err != nil {
@@ -412,7 +327,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		return left, nil
 	}
 	if openErr != nil && s.End == "" {
-		return r.trouble(ctx, row, lease, d, s, openErr)
+		return r.trouble(ctx, row, d, s, openErr)
 	}
 	for {
 		if !s.CancelRequested {
@@ -422,8 +337,8 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			}
 			s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
 		}
-		if s, err = r.takeIn(ctx, row, lease, d, s); err != nil {
-			return r.trouble(ctx, row, lease, d, s, err)
+		if s, err = r.takeIn(ctx, row, d, s); err != nil {
+			return r.trouble(ctx, row, d, s, err)
 		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
@@ -433,10 +348,10 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 		case errors.Is(err, host.ErrFetching):
 			return poll, nil
 		case err != nil:
-			return r.trouble(ctx, row, lease, d, s, err)
+			return r.trouble(ctx, row, d, s, err)
 		}
 		next.Troubles, d.failing = 0, time.Time{}
-		if err := r.save(ctx, row.ID, lease, next); err != nil {
+		if err := r.save(ctx, row.ID, next); err != nil {
 			return 0, err
 		}
 		s = next
@@ -446,29 +361,29 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, lease store.Lease,
 			for _, h := range n.Handles {
 				r.watch(ctx, row.ID, d, h)
 			}
-			return poll, r.refresh(ctx, row, lease, d, s)
+			return poll, r.refresh(ctx, row, d, s)
 		case loop.Sleep:
 			pause := max(n.Until.Sub(r.cfg.Now()), time.Millisecond)
 			if s.Stale() {
 				pause = min(pause, pullrequest.ShowEvery)
 			}
-			if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+			if s, err = r.tellDelay(ctx, row, s); err != nil {
 				return 0, err
 			}
-			return pause, r.refresh(ctx, row, lease, d, s)
+			return pause, r.refresh(ctx, row, d, s)
 		case loop.Done:
 			r.retire(ctx, row.ID, d)
 			if row, err = r.cfg.Store.Run(ctx, row.ID); err != nil {
 				return 0, err
 			}
-			return r.takeUp(ctx, row, lease)
+			return r.takeUp(ctx, row)
 		}
 	}
 }
 
 // refresh shows what has landed where showing it was put off. The run goes on
 // without it: it is tried again at the next tick.
-func (r *Reconciler) refresh(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State) error {
+func (r *Reconciler) refresh(ctx context.Context, row store.Run, d *driver, s loop.State) error {
 	if !s.Stale() {
 		return nil
 	}
@@ -480,14 +395,14 @@ func (r *Reconciler) refresh(ctx context.Context, row store.Run, lease store.Lea
 	if shown.PullRequest == s.PullRequest { // put off once more
 		return nil
 	}
-	return r.save(ctx, row.ID, lease, shown)
+	return r.save(ctx, row.ID, shown)
 }
 
 func (r *Reconciler) overdue(s loop.State) bool {
 	return s.Limits.RunTimeout > 0 && !r.cfg.Now().Before(s.Deadline(r.cfg.Now()))
 }
 
-func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s loop.State) error {
+func (r *Reconciler) save(ctx context.Context, id run.ID, s loop.State) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -501,7 +416,7 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, lease store.Lease, s l
 				return err
 			}
 		}
-		if err := r.cfg.Store.SaveStateTx(ctx, tx, id, lease, s.Phase, s.End, b, r.cfg.Now()); err != nil {
+		if err := r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now()); err != nil {
 			return err
 		}
 		return r.freePlaces(ctx, tx, id, s)
@@ -523,10 +438,10 @@ func (r *Reconciler) saving(id run.ID) func() {
 // only a person can fix, and what fails too often, ends the run with its reason.
 // One that was cut off for taking too long counts like any other; one that was
 // cut off because this process stops does not.
-func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lease, d *driver, s loop.State,
+func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s loop.State,
 	err error) (time.Duration, error) {
 	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
-	if ctx.Err() != nil && !late || errors.Is(err, run.ErrLeaseLost) {
+	if ctx.Err() != nil && !late {
 		return 0, err
 	}
 	log := zerolog.Ctx(ctx)
@@ -541,10 +456,10 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 			log.Warn().Err(err).Str("waits_for", why).Msg("the run waits; no attempt is used")
 		}
 		s = d.engine.Delay(s, why, false)
-		if err := r.save(ctx, row.ID, lease, s); err != nil {
+		if err := r.save(ctx, row.ID, s); err != nil {
 			return 0, err
 		}
-		if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+		if s, err = r.tellDelay(ctx, row, s); err != nil {
 			return 0, err
 		}
 		waited := r.cfg.Now().Sub(s.Delayed.Since)
@@ -568,7 +483,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		// Telling people on GitHub is what fails: what is left are those who watch.
 		log.Error().Err(err).Msg("run ended without being able to say so")
 		s.Phase = run.PhaseFailed
-		if err := r.save(ctx, row.ID, lease, s); err != nil {
+		if err := r.save(ctx, row.ID, s); err != nil {
 			return 0, err
 		}
 		d.engine.TellEnd(s)
@@ -585,12 +500,12 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, lease store.Lea
 		s.Troubles = 0
 	}
 	log.Warn().Err(err).Int("in_a_row", s.Troubles).Msg("step failed")
-	if err := r.save(ctx, row.ID, lease, s); err != nil {
+	if err := r.save(ctx, row.ID, s); err != nil {
 		return 0, err
 	}
 	if s.End == "" {
 		var err error
-		if s, err = r.tellDelay(ctx, row, lease, s); err != nil {
+		if s, err = r.tellDelay(ctx, row, s); err != nil {
 			return 0, err
 		}
 	}
@@ -658,10 +573,7 @@ func (r *Reconciler) watch(ctx context.Context, id run.ID, d *driver, h loop.Han
 			}
 			return
 		}
-		err := r.cfg.Store.InTx(r.life, func(tx *store.Tx) error { return r.cfg.Queue.Wake(r.life, tx, id) })
-		if err != nil && r.life.Err() == nil {
-			log.Warn().Err(err).Msg("waking a run failed; it is polled")
-		}
+		r.cfg.Queue.Wake(nil, id)
 	})
 }
 
@@ -677,26 +589,19 @@ func CheckDataDir(dir string) error { return gateway.CheckDir(gatewayDir(dir, ""
 
 // driver gives what is needed to step the run. One is given also with an error,
 // which says that the gateway could not be opened.
-func (r *Reconciler) driver(ctx context.Context, row store.Run) (*driver, error) {
-	// Other processes may have ended runs that this one has drivers for.
-	if err := r.dropEnded(ctx, row.ID); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("letting go of ended runs failed")
-	}
+func (r *Reconciler) driver(row store.Run) (*driver, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	d, ok := r.drivers[row.ID]
 	switch {
 	case !ok:
 		d = r.newDriver(row)
-	case d.generation != row.Generation-1, d.repo != "" && d.repo != row.RepoOwner+"/"+row.RepoName:
-		// Another process has moved the run on: what is remembered of its tree
-		// and agents no longer holds.
+	case d.repo != row.RepoOwner+"/"+row.RepoName: // it was renamed
 		d.host.Close()
 		old := d
 		d = r.newDriver(row)
 		d.gateway, d.pauses = old.gateway, old.pauses
 	}
-	d.generation = row.Generation
 	r.drivers[row.ID] = d
 	if r.cfg.Models == nil || d.gateway != nil {
 		return d, nil
@@ -824,27 +729,6 @@ func (r *Reconciler) drop(ctx context.Context, id run.ID) error {
 		return nil
 	}
 	return d.close(context.WithoutCancel(ctx))
-}
-
-// dropEnded drops every driver whose run has ended. It looks when next comes up
-// for the first time here: so at most the last runs of a quiet process stay.
-func (r *Reconciler) dropEnded(ctx context.Context, next run.ID) error {
-	r.mu.Lock()
-	_, known := r.drivers[next]
-	ids := slices.Collect(maps.Keys(r.drivers))
-	r.mu.Unlock()
-	if known {
-		return nil
-	}
-	var errs []error
-	for _, id := range ids {
-		row, err := r.cfg.Store.Run(ctx, id)
-		if err == nil && row.Phase.Terminal() {
-			err = r.drop(ctx, id)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }
 
 // retire lets go of a run that has ended. Its directory is removed: what is

@@ -82,10 +82,8 @@ func TestWhatEndedRunsAreAsked(t *testing.T) {
 			s.Phase, s.End, s.Progress = run.PhasePaused, tt.end, "# Progress: Say hello\n\n## Tasks\n\n- [ ] T1 Write one\n"
 		})
 		_, row := st.Runs(issue)
-		lease, err := st.Store.ClaimRun(t.Context(), row.ID, "test", time.Minute, st.Now())
-		st.Must(err)
 		for range 2 {
-			if _, err := r.takeUp(t.Context(), row, lease); err != nil {
+			if _, err := r.takeUp(t.Context(), row); err != nil {
 				t.Fatalf("%s: %v", about, err)
 			}
 		}

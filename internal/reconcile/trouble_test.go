@@ -23,10 +23,10 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
-	"github.com/org/ralph-action/internal/store/queue"
 )
 
 // clock is a clock that is moved by hand.
@@ -91,7 +91,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, Owner: "one", DataDir: dir, Now: w.clock.now, Sandbox: idle{}},
+	w.r = New(Config{Store: st, DataDir: dir, Now: w.clock.now, Sandbox: idle{}},
 		delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)
@@ -104,18 +104,17 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	w.drive(0)
+	w.drive()
 	return w
 }
 
-// drive puts the world in the place of what the run, whose lease has been taken
-// so many times, would be driven by.
-func (w *world) drive(leases int64) {
+// drive puts the world in the place of what the run would be driven by.
+func (w *world) drive() {
 	w.r.drivers[w.id] = &driver{
-		host:       host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
-		watched:    map[loop.Handle]bool{},
-		engine:     &loop.Engine{WorkTree: w, Trees: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
-		generation: leases,
+		host:    host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
+		watched: map[loop.Handle]bool{},
+		repo:    "/",
+		engine:  &loop.Engine{WorkTree: w, Trees: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
 	}
 }
 
@@ -269,12 +268,8 @@ func TestTrouble(t *testing.T) {
 
 		// Later it is told all the same, once.
 		for range 2 {
-			row, err := w.r.cfg.Store.Run(t.Context(), w.id)
-			if err != nil {
-				t.Fatal(err)
-			}
 			w.show = nil
-			w.drive(row.Generation)
+			w.drive()
 			if err := w.r.TellLate(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -293,11 +288,7 @@ func TestTrouble(t *testing.T) {
 			if s := w.state(); s.End != "" {
 				t.Fatalf("ended %q after %d troubles: %s", s.End, s.Troubles, s.EndDetail)
 			}
-			row, err := w.r.cfg.Store.Run(t.Context(), w.id)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.drive(row.Generation) // with the process goes what it knew
+			w.drive() // with the process goes what it knew
 			w.clock.pass(time.Second)
 		}
 		w.clock.pass(troubledFor)
@@ -343,43 +334,6 @@ func TestTrouble(t *testing.T) {
 	})
 }
 
-// A step may take longer than a lease lasts; one whose lease is lost is ended.
-func TestKeepLease(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	st, ctx := w.r.cfg.Store, t.Context()
-	lease, err := st.ClaimRun(ctx, w.id, "one", leaseTTL, w.clock.now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.clock.pass(leaseTTL / 2)
-	kept, release := w.r.keepLease(ctx, w.id, lease, time.Millisecond)
-	defer release()
-	eventually(t, "the lease to be renewed", func() bool {
-		row, err := st.Run(ctx, w.id)
-		return err == nil && row.LeaseUntil.Equal(w.clock.now().Add(leaseTTL))
-	})
-	if err := st.ReleaseOwner(ctx, "one"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the step to be ended", func() bool { return errors.Is(context.Cause(kept), run.ErrLeaseLost) })
-}
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waiting for %s: %v", what, context.Cause(ctx))
-		}
-	}
-}
-
 // Close does not wait longer than it may.
 func TestCloseIsBounded(t *testing.T) {
 	t.Parallel()
@@ -412,10 +366,8 @@ func newApp(t *testing.T) *ghapp.App {
 	return app
 }
 
-// Two processes on one data directory: one of them has the run's socket, the
-// other gets on without, takes it over when the first has gone, and lets go of
-// it when the run has ended.
-func TestTwoProcessesOneSocket(t *testing.T) {
+// A run's driver is made once, and its gateway's socket goes with the run.
+func TestGatewayGoesWithTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	clear(w.r.drivers)
@@ -430,65 +382,34 @@ func TestTwoProcessesOneSocket(t *testing.T) {
 		},
 		Key: func(run.ID) []byte { return []byte("k") },
 	}
-	deliveries := delivery.New(delivery.Config{Store: st, Now: cfg.Now})
-	one := New(cfg, deliveries)
-	cfg.Owner = "two"
-	two := New(cfg, deliveries)
-	driver := func(r *Reconciler) *driver {
+	r := New(cfg, delivery.New(delivery.Config{Store: st, Now: cfg.Now}))
+	driver := func() *driver {
 		t.Helper()
-		lease, err := st.ClaimRun(ctx, w.id, r.cfg.Owner, leaseTTL, w.clock.now())
-		if err != nil {
-			t.Fatal(err)
-		}
 		row, err := st.Run(ctx, w.id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := r.driver(ctx, row)
+		d, err := r.driver(row)
 		if err != nil {
-			t.Fatal(err)
-		}
-		if err := st.ReleaseRun(ctx, w.id, lease); err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	first := driver(one)
-	if again := driver(one); again != first || first.gateway == nil {
+	first := driver()
+	if again := driver(); again != first || first.gateway == nil {
 		t.Errorf("made anew: %v, gateway %v", again != first, first.gateway)
-	}
-	other := driver(two)
-	if other.gateway != nil {
-		t.Error("two gateways on one socket")
-	}
-	back := driver(one)
-	if back == first || back.host == first.host || back.gateway != first.gateway {
-		t.Error("what another process moved on is remembered as it was, or the gateway was closed")
-	}
-	if err := one.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if other = driver(two); other.gateway == nil {
-		t.Fatal("nobody serves the gateway")
-	}
-	lease, err := st.ClaimRun(ctx, w.id, "x", leaseTTL, w.clock.now())
-	if err != nil {
-		t.Fatal(err)
 	}
 	state, err := loop.Encode(w.state())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(
-		st.SaveState(ctx, w.id, lease, run.PhaseDone, run.EndPlanned, state, w.clock.now()),
-		st.ReleaseRun(ctx, w.id, lease),
-	); err != nil {
+	if err := st.SaveState(ctx, w.id, run.PhaseDone, run.EndPlanned, state, w.clock.now()); err != nil {
 		t.Fatal(err)
 	}
-	if pause, err := two.Advance(ctx, w.id); err != nil || pause != 0 || len(two.drivers) != 0 {
-		t.Errorf("pause %v, %v, %d drivers", pause, err, len(two.drivers))
+	if pause, err := r.Advance(ctx, w.id); err != nil || pause != 0 || len(r.drivers) != 0 {
+		t.Errorf("pause %v, %v, %d drivers", pause, err, len(r.drivers))
 	}
-	if _, err := os.Lstat(other.gateway.Path()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Lstat(first.gateway.Path()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket of a run that has ended is there: %v", err)
 	}
 }
@@ -540,14 +461,12 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestOneTickAtATime also holds in one process whose clock is put on while a step
-// takes its time, which ends the lease.
+// TestOneTickAtATime: who has a run ticked beside another tick is told to come back.
 func TestOneTickAtATime(t *testing.T) {
 	t.Parallel()
 	var w *world
 	w = newWorld(t, func(ctx context.Context) error {
 		if w.opens == 1 {
-			w.clock.pass(2 * leaseTTL)
 			if _, err := w.r.Advance(ctx, w.id); !errors.Is(err, queue.ErrBusy) {
 				t.Errorf("a second tick beside the first: %v", err)
 			}

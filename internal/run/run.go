@@ -1,7 +1,6 @@
 package run
 
 import (
-	"errors"
 	"slices"
 	"time"
 )
@@ -267,9 +266,6 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	}
 	return l
 }
-
-// ErrLeaseLost: another process drives the run now.
-var ErrLeaseLost = errors.New("run: lease lost")
 
 // UserError is an error a person can do something about: what is wrong and
 // what to do, in one sentence each.

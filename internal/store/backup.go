@@ -32,7 +32,7 @@ func Backup(ctx context.Context, path, to string) (err error) {
 }
 
 // Restored says that the database is the copy of an earlier moment: each run that has
-// not ended gets the state that outdated makes of its own, nobody drives it, and the
+// not ended gets the state that outdated makes of its own, and the
 // effects of every run so far may have happened without being known. It returns how
 // many runs have not ended.
 func (s *Store) Restored(ctx context.Context, now time.Time, outdated func(state []byte) ([]byte, error)) (int, error) {
@@ -50,8 +50,7 @@ func (s *Store) Restored(ctx context.Context, now time.Time, outdated func(state
 				return fmt.Errorf("run %s: %w", r.ID, err)
 			}
 			if _, err := tx.ExecContext(ctx,
-				`UPDATE runs SET state = ?, lease_owner = '', lease_until = 0, generation = generation + 1 WHERE id = ?`,
-				blob(state), r.ID); err != nil {
+				`UPDATE runs SET state = ? WHERE id = ?`, blob(state), r.ID); err != nil {
 				return fmt.Errorf("run %s: %w", r.ID, err)
 			}
 		}

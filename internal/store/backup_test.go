@@ -111,15 +111,7 @@ func TestRestored(t *testing.T) {
 	}
 	create("open", "1", now.Add(-time.Hour))
 	create("ended", "2", now.Add(-time.Hour))
-	lease, err := st.ClaimRun(ctx, "ended", "me", time.Hour, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := st.SaveState(ctx, "ended", lease, run.PhaseDone, run.EndAllTasksComplete, []byte("was"), now); err != nil {
-		t.Fatal(err)
-	}
-	lease, err = st.ClaimRun(ctx, "open", "me", time.Hour, now)
-	if err != nil {
+	if err := st.SaveState(ctx, "ended", run.PhaseDone, run.EndAllTasksComplete, []byte("was"), now); err != nil {
 		t.Fatal(err)
 	}
 	fresh := func(key string, id run.ID) bool {
@@ -145,12 +137,9 @@ func TestRestored(t *testing.T) {
 		t.Fatalf("%d, %v", n, err)
 	}
 	for id, want := range map[run.ID]string{"open": "was outdated", "ended": "was"} {
-		if r, err := st.Run(ctx, id); err != nil || string(r.State) != want || id == "open" && r.LeaseOwner != "" {
-			t.Errorf("%s: %q, driven by %q, %v", id, r.State, r.LeaseOwner, err)
+		if r, err := st.Run(ctx, id); err != nil || string(r.State) != want {
+			t.Errorf("%s: %q, %v", id, r.State, err)
 		}
-	}
-	if err := st.SaveState(ctx, "open", lease, run.PhaseDone, "", nil, now); !errors.Is(err, store.ErrLeaseLost) {
-		t.Errorf("the driver from before the backup may still save: %v", err)
 	}
 	create("later", "3", now.Add(time.Hour))
 	for key, want := range map[string]bool{"open": false, "ended": false, "later": true, "": false} {

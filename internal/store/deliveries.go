@@ -129,17 +129,6 @@ func (s *Store) MarkDelivery(ctx context.Context, tx *Tx, guid, outcome string, 
 	return mustAffect(res, "mark delivery "+guid, ErrNotFound)
 }
 
-// UnprocessedDeliveries lists the GUIDs of accepted deliveries that nobody has
-// dealt with, oldest first, at most limit.
-func (s *Store) UnprocessedDeliveries(ctx context.Context, tx *Tx, limit int) ([]string, error) {
-	guids, err := texts(ctx, tx, `
-		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT ?`, limit)
-	if err != nil {
-		return nil, fmt.Errorf("unprocessed deliveries: %w", err)
-	}
-	return guids, nil
-}
-
 // OldestWaiting is when the oldest delivery was accepted that nobody has dealt with,
 // the zero time where none waits.
 func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {

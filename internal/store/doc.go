@@ -9,9 +9,8 @@
 //   - All writes go through one connection that opens every transaction with
 //     BEGIN IMMEDIATE; reads have a pool of their own and see committed rows
 //     only. Several processes may have the same file open.
-//   - A run has at most one driver: who holds the newest generation of its
-//     lease. A write under an older generation changes nothing and returns
-//     ErrLeaseLost.
+//   - A run has at most one driver: a server locks its data directory, and whoever
+//     works a plan the plan. The store does not look after that.
 //   - No method reads a clock: times come in, are stored as microseconds since
 //     1970 in UTC, and come out in UTC.
 //   - The shapes of rows are private to the package. Its exported types hold no

@@ -1,7 +1,7 @@
 package store_test
 
 import (
-	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,35 +141,35 @@ func TestCountInputs(t *testing.T) {
 	}
 }
 
-// TestStateAndInputsTogether: a run that lost its lease takes nothing in.
+// TestStateAndInputsTogether: a state that cannot be saved takes nothing in.
 func TestStateAndInputsTogether(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)
 	createRun(t, st, aRun("r1", 7))
-	old, err := st.ClaimRun(t.Context(), "r1", "a", time.Minute, t0())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease, err := st.ClaimRun(t.Context(), "r1", "b", time.Minute, t0().Add(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
 	id, _ := addInput(t, st, anInput("comment:1", 1))
-	takeIn := func(ctx context.Context, l store.Lease) error {
-		return st.InTx(ctx, func(tx *store.Tx) error {
-			if _, err := st.SettleInput(ctx, tx, id, store.InputDone, "", "r1"); err != nil {
+	takeIn := func(saved run.ID) error {
+		return st.InTx(t.Context(), func(tx *store.Tx) error {
+			if _, err := st.SettleInput(t.Context(), tx, id, store.InputDone, "", "r1"); err != nil {
 				return err
 			}
-			return st.SaveStateTx(ctx, tx, "r1", l, run.PhaseIterating, "", []byte("new"), t0())
+			return st.SaveStateTx(t.Context(), tx, saved, run.PhaseIterating, "", []byte("new"), t0())
 		})
 	}
-	wantErr(t, takeIn(t.Context(), old), store.ErrLeaseLost)
+	spoken := func(want ...run.ID) {
+		t.Helper()
+		if got, err := st.SpokenTo(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("spoken to: %v, %v; want %v", got, err, want)
+		}
+	}
+	spoken("r1")
+	wantErr(t, takeIn("r2"), store.ErrNotFound)
 	if left, err := st.PendingInputs(t.Context(), "R_1", 7); err != nil || len(left) != 1 {
 		t.Errorf("left %v, %v", left, err)
 	}
-	if err := takeIn(t.Context(), lease); err != nil {
+	if err := takeIn("r1"); err != nil {
 		t.Error(err)
 	}
+	spoken()
 	if left, err := st.PendingInputs(t.Context(), "R_1", 7); err != nil || len(left) != 0 {
 		t.Errorf("left %v, %v", left, err)
 	}

@@ -13,10 +13,9 @@ import (
 // lockRetry is the pause between two tries for the file lock.
 const lockRetry = 10 * time.Millisecond
 
-// Exclusively runs f while no other process with the same database does: tables are made,
-// ours and River's, and comments written, by one at a time. The kernel takes the lock back
-// from a process that dies.
-func (s *Store) Exclusively(ctx context.Context, f func(context.Context) error) (err error) {
+// exclusively runs f while no other process with the same database does: tables are made by
+// one at a time. The kernel takes the lock back from a process that dies.
+func (s *Store) exclusively(ctx context.Context, f func(context.Context) error) (err error) {
 	lock, err := os.OpenFile(s.path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock database: %w", err)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -49,18 +48,6 @@ func (s *Store) Backlog(ctx context.Context) (_ Backlog, err error) {
 		b.Runs[phase] = n
 	}
 	return b, rows.Err()
-}
-
-// WaitingSince is when the n-th oldest delivery was accepted that nobody has dealt with,
-// counted from 1; the zero time where fewer wait.
-func (s *Store) WaitingSince(ctx context.Context, n int) (time.Time, error) {
-	var at int64
-	err := s.reader.QueryRowContext(ctx, `SELECT received_at FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT 1 OFFSET ?`,
-		n-1).Scan(&at)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, fmt.Errorf("look for waiting deliveries: %w", err)
-	}
-	return fromMicros(at), nil
 }
 
 // RecentRuns returns the newest runs, ended or not, oldest first, at most limit.

@@ -20,9 +20,4 @@ func TestBacklog(t *testing.T) {
 	if err != nil || b.Waiting != 3 || !b.Oldest.Equal(t0()) || b.Runs[run.PhaseQueued] != 1 || b.Bytes == 0 {
 		t.Errorf("%+v, %v", b, err)
 	}
-	for n, want := range map[int]time.Time{1: t0(), 3: t0().Add(2 * time.Minute), 4: {}} {
-		if got, err := st.WaitingSince(t.Context(), n); err != nil || !got.Equal(want) {
-			t.Errorf("the %dth waits since %v, %v", n, got, err)
-		}
-	}
 }

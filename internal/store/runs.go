@@ -13,7 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// Run is the row of one run: where it stands, and who drives it.
+// Run is the row of one run.
 type Run struct {
 	ID        run.ID
 	RepoOwner string
@@ -35,36 +35,24 @@ type Run struct {
 	CancelBy          string
 	// PullNumber is the pull request that the run works on, 0 for none.
 	PullNumber int
-	// LeaseOwner drives the run until LeaseUntil; "" is nobody.
-	LeaseOwner string
-	LeaseUntil time.Time
-	// Generation counts the leases ever taken.
-	Generation int64
 	CreatedAt  time.Time
 	UpdatedAt  time.Time
 }
 
-// Lease is the right to drive a run: who has it may save the run's state until
-// someone else takes a newer generation.
-type Lease struct {
-	Owner      string
-	Generation int64
-}
-
 const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 	phase, end_reason, state, cancel_requested_at, cancel_by,
-	pull_number, lease_owner, lease_until, generation, created_at, updated_at`
+	pull_number, created_at, updated_at`
 
 // runRow is the stored form of a Run.
 type runRow struct {
 	Run
-	cancelAt, leaseUntil, createdAt, updatedAt int64
+	cancelAt, createdAt, updatedAt int64
 }
 
 func (r *runRow) scan(scan func(...any) error) (err error) {
 	if err := scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
 		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.PullNumber, &r.LeaseOwner, &r.leaseUntil, &r.Generation, &r.createdAt, &r.updatedAt); err != nil {
+		&r.PullNumber, &r.createdAt, &r.updatedAt); err != nil {
 		return err
 	}
 	r.State, err = unpacked(filled(r.State))
@@ -74,14 +62,12 @@ func (r *runRow) scan(scan func(...any) error) (err error) {
 func (r *runRow) toRun() Run {
 	out := r.Run
 	out.CancelRequestedAt = fromMicros(r.cancelAt)
-	out.LeaseUntil = fromMicros(r.leaseUntil)
 	out.CreatedAt = fromMicros(r.createdAt)
 	out.UpdatedAt = fromMicros(r.updatedAt)
 	return out
 }
 
-// CreateRun stores a new run. The fields of cancel and lease are left empty
-// whatever r says. It returns ErrRunActive where the issue has a run that is
+// CreateRun stores a new run. The fields of cancel are left empty whatever r says. It returns ErrRunActive where the issue has a run that is
 // not at its end: an issue has at most one.
 func (s *Store) CreateRun(ctx context.Context, tx *Tx, r Run) error {
 	res, err := tx.ExecContext(ctx, `
@@ -245,106 +231,66 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 	return out, nil
 }
 
-// ActiveRunIDs lists the ids of ActiveRuns, as tx sees them.
-func (s *Store) ActiveRunIDs(ctx context.Context, tx *Tx) ([]run.ID, error) {
-	found, err := texts(ctx, tx, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+// Due lists what there is to work: the GUIDs of accepted deliveries that nobody has dealt
+// with, oldest first, a thousand at most, and the runs that have not ended.
+func (s *Store) Due(ctx context.Context) (deliveries []string, runs []run.ID, err error) {
+	deliveries, err = texts(ctx, s.reader, `
+		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT 1000`)
 	if err != nil {
-		return nil, fmt.Errorf("active run ids: %w", err)
+		return nil, nil, fmt.Errorf("look for deliveries that wait: %w", err)
 	}
-	ids := make([]run.ID, len(found))
-	for i, id := range found {
-		ids[i] = run.ID(id)
-	}
-	return ids, nil
-}
-
-// ClaimRun takes the lease of a run that nobody holds, or whose lease has run
-// out, for ttl from now. A lease that is held gives ErrLeaseTaken, to its own
-// owner as well: two workers of one process exclude each other like any two.
-func (s *Store) ClaimRun(
-	ctx context.Context, id run.ID, owner string, ttl time.Duration, now time.Time,
-) (Lease, error) {
-	lease := Lease{Owner: owner}
-	err := s.writer.QueryRowContext(ctx, `
-		UPDATE runs SET lease_owner = ?, lease_until = ?, generation = generation + 1
-		WHERE id = ? AND (lease_owner = '' OR lease_until <= ?)
-		RETURNING generation`,
-		owner, micros(now.Add(ttl)), id, micros(now)).Scan(&lease.Generation)
-	if errors.Is(err, sql.ErrNoRows) {
-		if _, err := s.Run(ctx, id); err != nil {
-			return Lease{}, fmt.Errorf("claim: %w", err)
-		}
-		return Lease{}, fmt.Errorf("claim run %s: %w", id, ErrLeaseTaken)
-	}
+	ids, err := texts(ctx, s.reader, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 	if err != nil {
-		return Lease{}, fmt.Errorf("claim run %s: %w", id, err)
+		return nil, nil, fmt.Errorf("look for active runs: %w", err)
 	}
-	return lease, nil
+	for _, id := range ids {
+		runs = append(runs, run.ID(id))
+	}
+	return deliveries, runs, nil
 }
 
-// RenewLease keeps a lease for another ttl from now. A lease that ran out but
-// that nobody else has taken is still ours. Otherwise it returns ErrLeaseLost.
-func (s *Store) RenewLease(ctx context.Context, id run.ID, l Lease, ttl time.Duration, now time.Time) error {
-	res, err := s.writer.ExecContext(ctx, `
-		UPDATE runs SET lease_until = ? WHERE id = ? AND lease_owner = ? AND generation = ?`,
-		micros(now.Add(ttl)), id, l.Owner, l.Generation)
-	if err != nil {
-		return fmt.Errorf("renew lease of run %s: %w", id, err)
-	}
-	return mustAffect(res, "renew lease of run "+string(id), ErrLeaseLost)
-}
-
-// ReleaseRun gives a lease back, or returns ErrLeaseLost.
-func (s *Store) ReleaseRun(ctx context.Context, id run.ID, l Lease) error {
-	res, err := s.writer.ExecContext(ctx, `
-		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE id = ? AND lease_owner = ? AND generation = ?`,
-		id, l.Owner, l.Generation)
-	if err != nil {
-		return fmt.Errorf("release run %s: %w", id, err)
-	}
-	return mustAffect(res, "release run "+string(id), ErrLeaseLost)
-}
-
-// ReleaseOwner gives back every lease of an owner that is known to be dead, so
-// that its runs need not wait for their leases to run out.
-func (s *Store) ReleaseOwner(ctx context.Context, owner string) error {
-	if owner == "" {
-		return nil
-	}
-	// An owner may have died before it let go of a run that had just ended.
-	if _, err := s.writer.ExecContext(ctx, `
-		UPDATE runs SET lease_owner = '', lease_until = 0 WHERE lease_owner = ? AND (active = 1
-			OR id IN (SELECT id FROM runs WHERE active = 0 ORDER BY ended_at DESC LIMIT 100))`, owner); err != nil {
-		return fmt.Errorf("release leases of %s: %w", owner, err)
-	}
-	return nil
-}
-
-// SaveState stores where the run stands, under the lease: ErrLeaseLost means
-// that someone else drives the run and that nothing was changed.
+// SaveState stores where the run stands.
 func (s *Store) SaveState(
-	ctx context.Context, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+	ctx context.Context, id run.ID, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
-	return s.InTx(ctx, func(tx *Tx) error { return s.SaveStateTx(ctx, tx, id, l, phase, end, state, now) })
+	return s.InTx(ctx, func(tx *Tx) error { return s.SaveStateTx(ctx, tx, id, phase, end, state, now) })
 }
 
 // SaveStateTx is SaveState in a transaction, for a state that has taken in what
 // the transaction settles.
 func (s *Store) SaveStateTx(
-	ctx context.Context, tx *Tx, id run.ID, l Lease, phase run.Phase, end run.EndReason, state []byte, now time.Time,
+	ctx context.Context, tx *Tx, id run.ID, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
 	res, err := tx.ExecContext(ctx, `
 		UPDATE runs SET phase = ?1, active = ?2, end_reason = ?3, state = ?4, updated_at = ?5,
 			ended_at = CASE WHEN ?2 = 1 THEN 0 ELSE ?5 END
-		WHERE id = ?6 AND lease_owner = ?7 AND generation = ?8`,
-		phase, active(phase), end, stored(phase, state), micros(now), id, l.Owner, l.Generation)
+		WHERE id = ?6`,
+		phase, active(phase), end, stored(phase, state), micros(now), id)
 	if isUnique(err) { // a terminal run made active again beside a newer one
 		return fmt.Errorf("save state of run %s: %w", id, ErrRunActive)
 	}
 	if err != nil {
 		return fmt.Errorf("save state of run %s: %w", id, err)
 	}
-	return mustAffect(res, "save state of run "+string(id), ErrLeaseLost)
+	return mustAffect(res, "save state of run "+string(id), ErrNotFound)
+}
+
+// SpokenTo lists the newest runs of issues for which people's words wait to be taken in:
+// one that has ended is in nobody's mind when the server starts.
+func (s *Store) SpokenTo(ctx context.Context) ([]run.ID, error) {
+	ids, err := texts(ctx, s.reader, `
+		SELECT (SELECT id FROM runs WHERE repo_node = i.repo_node AND issue_number = i.issue_number
+			ORDER BY created_at DESC, rowid DESC LIMIT 1) AS newest
+		FROM (SELECT DISTINCT repo_node, issue_number FROM inputs WHERE state = 'pending') i
+		WHERE newest IS NOT NULL`)
+	if err != nil {
+		return nil, fmt.Errorf("look for what people said: %w", err)
+	}
+	out := make([]run.ID, len(ids))
+	for i, id := range ids {
+		out[i] = run.ID(id)
+	}
+	return out, nil
 }
 
 // minPacked is from how many bytes on the state of an ended run is compressed.

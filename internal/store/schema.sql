@@ -49,9 +49,6 @@ CREATE TABLE runs (
     state               BLOB    NOT NULL,
     cancel_requested_at INTEGER NOT NULL DEFAULT 0,
     cancel_by           TEXT    NOT NULL DEFAULT '',
-    lease_owner         TEXT    NOT NULL DEFAULT '',
-    lease_until         INTEGER NOT NULL DEFAULT 0,
-    generation          INTEGER NOT NULL DEFAULT 0,
     created_at          INTEGER NOT NULL,
     updated_at          INTEGER NOT NULL,
     -- No index has what changes with each step, which updated_at does.

@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 	"modernc.org/sqlite"
 	sqlitelib "modernc.org/sqlite/lib"
-
-	"github.com/org/ralph-action/internal/run"
 )
 
 // Errors that callers decide on.
@@ -25,10 +23,6 @@ var (
 	ErrNotFound = errors.New("store: not found")
 	// ErrRunActive: the issue already has a run that is not at its end.
 	ErrRunActive = errors.New("store: the issue has an active run")
-	// ErrLeaseTaken: someone else drives the run now.
-	ErrLeaseTaken = errors.New("store: lease taken")
-	// ErrLeaseLost: the lease used to be ours, and no longer is.
-	ErrLeaseLost = run.ErrLeaseLost
 	// ErrOtherVersion: the tables in the file are not those of this program.
 	ErrOtherVersion = errors.New("store: the database belongs to another version")
 	// ErrGone: the file was removed or replaced while it was open. What is written to it
@@ -50,7 +44,7 @@ const (
 )
 
 // schemaVersion is the user_version of a file with the tables of schema.
-const schemaVersion = 1
+const schemaVersion = 2
 
 //go:embed schema.sql
 var schema string
@@ -99,7 +93,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if s.spend, err = openPool(path, 1, "immediate", "synchronous(NORMAL)", "foreign_keys(1)"); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), s.reader.Close(), s.writer.Close())
 	}
-	if err := s.Exclusively(ctx, s.prepare); err != nil {
+	if err := s.exclusively(ctx, s.prepare); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, trouble(err)), s.Close())
 	}
 	return s, nil
@@ -163,11 +157,6 @@ func (s *Store) look(ctx context.Context) (empty bool, err error) {
 func (s *Store) Close() error {
 	return errors.Join(s.reader.Close(), s.spend.Close(), s.writer.Close())
 }
-
-// DB is the writing connection, for the queue, which keeps its own tables in
-// the same database so that a row and its job commit together. It is one
-// connection: to use it inside a function given to InTx is a deadlock.
-func (s *Store) DB() *sql.DB { return s.writer }
 
 // Path is the absolute path of the file.
 func (s *Store) Path() string { return s.path }

@@ -225,11 +225,11 @@ func TestDelivery(t *testing.T) {
 		})
 		return isFresh
 	}
-	unprocessed := func() (guids []string) {
-		inTx(t, st, func(tx *store.Tx) (err error) {
-			guids, err = st.UnprocessedDeliveries(t.Context(), tx, 10)
-			return err
-		})
+	unprocessed := func() []string {
+		guids, _, err := st.Due(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
 		return guids
 	}
 	check := func(want store.Delivery) {
@@ -342,26 +342,8 @@ func TestKilledProcess(t *testing.T) {
 				_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: "after", ReceivedAt: t0()})
 				return err
 			})
-			if err := st.Exclusively(t.Context(), func(context.Context) error { return nil }); err != nil {
-				t.Error(err)
-			}
+			open(t, name)
 		})
-	}
-}
-
-func TestExclusively(t *testing.T) {
-	t.Parallel()
-	name := newFile(t)
-	a, b := open(t, name), open(t, name)
-	err := a.Exclusively(t.Context(), func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		defer cancel()
-		err := b.Exclusively(ctx, func(context.Context) error { return errors.New("both are in") })
-		wantErr(t, err, context.DeadlineExceeded)
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }
 
@@ -412,18 +394,13 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 			t.Parallel()
 			st := fresh(t)
 			createRun(t, st, aRun("r-1", 7))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
+			if err := st.SaveState(t.Context(), "r-1", phase, "", nil, t0()); err != nil {
+				t.Fatal(err)
+			}
+			_, ids, err := st.Due(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := st.SaveState(t.Context(), "r-1", lease, phase, "", nil, t0()); err != nil {
-				t.Fatal(err)
-			}
-			var ids []run.ID
-			inTx(t, st, func(tx *store.Tx) (err error) {
-				ids, err = st.ActiveRunIDs(t.Context(), tx)
-				return err
-			})
 			active, err := st.ActiveRuns(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -445,147 +422,9 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 				t.Errorf("latest is %s, %v", latest.ID, err)
 			}
 			// The first cannot come back beside the second.
-			err = st.SaveState(t.Context(), "r-1", lease, run.PhaseIterating, "", nil, t0())
+			err = st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", nil, t0())
 			wantErr(t, err, store.ErrRunActive)
 		})
-	}
-}
-
-func TestLease(t *testing.T) {
-	t.Parallel()
-	const ttl = time.Minute
-	claim := func(t *testing.T, st *store.Store, owner string, now time.Time) store.Lease {
-		t.Helper()
-		l, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	save := func(t *testing.T, st *store.Store, l store.Lease, state string) error {
-		t.Helper()
-		return st.SaveState(t.Context(), "r-1", l, run.PhaseIterating, "", []byte(state), t0())
-	}
-	for name, test := range map[string]func(t *testing.T, st *store.Store){
-		"held": func(t *testing.T, st *store.Store) {
-			claim(t, st, "a", t0())
-			for _, owner := range []string{"a", "b"} {
-				_, err := st.ClaimRun(t.Context(), "r-1", owner, ttl, t0().Add(ttl-time.Second))
-				wantErr(t, err, store.ErrLeaseTaken)
-			}
-		},
-		"no such run": func(t *testing.T, st *store.Store) {
-			_, err := st.ClaimRun(t.Context(), "r-2", "a", ttl, t0())
-			wantErr(t, err, store.ErrNotFound)
-		},
-		"run out and taken over": func(t *testing.T, st *store.Store) {
-			old := claim(t, st, "a", t0())
-			now := claim(t, st, "b", t0().Add(ttl))
-			if now.Generation <= old.Generation {
-				t.Errorf("generation %d after %d", now.Generation, old.Generation)
-			}
-			wantErr(t, save(t, st, old, "old"), store.ErrLeaseLost)
-			wantErr(t, save(t, st, old, "old"), run.ErrLeaseLost)
-			wantErr(t, st.RenewLease(t.Context(), "r-1", old, ttl, t0()), store.ErrLeaseLost)
-			wantErr(t, st.ReleaseRun(t.Context(), "r-1", old), store.ErrLeaseLost)
-			if err := save(t, st, now, "new"); err != nil {
-				t.Fatal(err)
-			}
-			if r, err := st.Run(t.Context(), "r-1"); err != nil || string(r.State) != "new" || r.LeaseOwner != "b" {
-				t.Errorf("run is %+v, %v", r, err)
-			}
-		},
-		"taken over by a worker of the same name": func(t *testing.T, st *store.Store) {
-			old := claim(t, st, "a", t0())
-			claim(t, st, "a", t0().Add(ttl))
-			wantErr(t, save(t, st, old, "old"), store.ErrLeaseLost)
-		},
-		"run out but not taken": func(t *testing.T, st *store.Store) {
-			l := claim(t, st, "a", t0())
-			if err := st.RenewLease(t.Context(), "r-1", l, ttl, t0().Add(2*ttl)); err != nil {
-				t.Fatal(err)
-			}
-			_, err := st.ClaimRun(t.Context(), "r-1", "b", ttl, t0().Add(3*ttl-time.Second))
-			wantErr(t, err, store.ErrLeaseTaken)
-		},
-		"released": func(t *testing.T, st *store.Store) {
-			l := claim(t, st, "a", t0())
-			if err := st.ReleaseRun(t.Context(), "r-1", l); err != nil {
-				t.Fatal(err)
-			}
-			wantErr(t, save(t, st, l, "late"), store.ErrLeaseLost)
-			claim(t, st, "b", t0())
-		},
-		"owner is dead": func(t *testing.T, st *store.Store) {
-			l := claim(t, st, "a", t0())
-			for _, dead := range []string{"", "b"} {
-				if err := st.ReleaseOwner(t.Context(), dead); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := save(t, st, l, "still mine"); err != nil {
-				t.Fatal(err)
-			}
-			if err := st.ReleaseOwner(t.Context(), "a"); err != nil {
-				t.Fatal(err)
-			}
-			wantErr(t, save(t, st, l, "ghost"), store.ErrLeaseLost)
-			claim(t, st, "b", t0())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := fresh(t)
-			createRun(t, st, aRun("r-1", 7))
-			test(t, st)
-		})
-	}
-}
-
-// Two processes race for one run, over and over; each round has one winner, and
-// only the winner's write counts.
-func TestLeaseAmongProcesses(t *testing.T) {
-	t.Parallel()
-	name := newFile(t)
-	stores := []*store.Store{open(t, name), open(t, name)}
-	createRun(t, stores[0], aRun("r-1", 7))
-	ctx := t.Context()
-	for round := range 10 {
-		var (
-			g    errgroup.Group
-			mu   sync.Mutex
-			won  []store.Lease
-			lost int
-		)
-		for i := range 6 {
-			st := stores[i%2]
-			g.Go(func() error {
-				l, err := st.ClaimRun(ctx, "r-1", fmt.Sprint(i), time.Minute, t0())
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					won = append(won, l)
-				case errors.Is(err, store.ErrLeaseTaken):
-					lost++
-				default:
-					return err
-				}
-				return nil
-			})
-		}
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
-		}
-		if len(won) != 1 || lost != 5 {
-			t.Fatalf("round %d: %d winners, %d losers", round, len(won), lost)
-		}
-		if err := stores[1].SaveState(ctx, "r-1", won[0], run.PhaseIterating, "", nil, t0()); err != nil {
-			t.Fatal(err)
-		}
-		if err := stores[0].ReleaseRun(ctx, "r-1", won[0]); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -595,17 +434,12 @@ func TestSaveState(t *testing.T) {
 	want := aRun("r-1", 7)
 	createRun(t, st, want)
 	inTx(t, st, func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
-	l, err := st.ClaimRun(t.Context(), "r-1", "a", time.Minute, t0())
-	if err != nil {
-		t.Fatal(err)
-	}
 	later := t0().Add(time.Second)
-	if err := st.SaveState(t.Context(), "r-1", l, run.PhaseCancelled, run.EndCancelled, []byte("s2"), later); err != nil {
+	if err := st.SaveState(t.Context(), "r-1", run.PhaseCancelled, run.EndCancelled, []byte("s2"), later); err != nil {
 		t.Fatal(err)
 	}
 	want.Phase, want.EndReason, want.State, want.UpdatedAt = run.PhaseCancelled, run.EndCancelled, []byte("s2"), later
 	want.CancelRequestedAt, want.CancelBy = t0(), "ann" // untouched
-	want.LeaseOwner, want.LeaseUntil, want.Generation = "a", t0().Add(time.Minute), 1
 	got, err := st.Run(t.Context(), "r-1")
 	if err != nil {
 		t.Fatal(err)
@@ -778,10 +612,6 @@ func TestGoneDatabase(t *testing.T) {
 			t.Parallel()
 			st := fresh(t)
 			createRun(t, st, aRun("r-1", 1))
-			lease, err := st.ClaimRun(t.Context(), "r-1", "me", time.Minute, t0())
-			if err != nil {
-				t.Fatal(err)
-			}
 			if err := st.Writable(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -789,7 +619,7 @@ func TestGoneDatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantErr(t, st.InTx(t.Context(), func(*store.Tx) error { return nil }), store.ErrGone)
-			wantErr(t, st.SaveState(t.Context(), "r-1", lease, run.PhaseDone, run.EndRalphDone, nil, t0()), store.ErrGone)
+			wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseDone, run.EndRalphDone, nil, t0()), store.ErrGone)
 			wantErr(t, st.Writable(t.Context()), store.ErrGone)
 		})
 	}

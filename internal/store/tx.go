@@ -8,7 +8,13 @@ import (
 )
 
 // Tx is a writing transaction. Whoever opened it ends it.
-type Tx struct{ *sql.Tx }
+type Tx struct {
+	*sql.Tx
+	committed []func()
+}
+
+// AfterCommit has f called once the transaction is committed; if it is not, never.
+func (t *Tx) AfterCommit(f func()) { t.committed = append(t.committed, f) }
 
 // queryer and rowsQueryer are a pool of connections or a transaction.
 type (
@@ -22,22 +28,26 @@ type (
 
 // inTx runs f in a transaction of the pool; see Store.InTx.
 func inTx(ctx context.Context, db *sql.DB, f func(tx *Tx) error) (err error) {
-	tx, err := db.BeginTx(ctx, nil)
+	begun, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	// After a commit this changes nothing; it also runs when f panics.
 	defer func() {
-		rerr := tx.Rollback()
+		rerr := begun.Rollback()
 		if rerr != nil && !errors.Is(rerr, sql.ErrTxDone) && err == nil {
 			err = fmt.Errorf("roll back: %w", rerr)
 		}
 	}()
-	if err := f(&Tx{tx}); err != nil {
+	tx := &Tx{Tx: begun}
+	if err := f(tx); err != nil {
 		return err
 	}
-	if err := tx.Commit(); err != nil {
+	if err := begun.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)
+	}
+	for _, f := range tx.committed {
+		f()
 	}
 	return nil
 }

@@ -6,7 +6,6 @@
 package deliverytest
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -81,8 +80,7 @@ func (s *Stage) Tick() {
 // queue wakes nobody: tests look at what is stored.
 type queue struct{}
 
-func (queue) EnqueueAdvance(context.Context, *store.Tx, run.ID) error { return nil }
-func (queue) Wake(context.Context, *store.Tx, run.ID) error           { return nil }
+func (queue) Wake(*store.Tx, run.ID) {}
 
 // New makes a stage; change, where it is not nil, makes the receiver another.
 func New(t testing.TB, change func(*delivery.Config)) *Stage {
@@ -365,10 +363,7 @@ func (s *Stage) Save(issue int, change func(*loop.State)) {
 	change(&state)
 	b, err := loop.Encode(state)
 	s.Must(err)
-	lease, err := s.Store.ClaimRun(s.t.Context(), last.ID, "test", time.Minute, s.Now())
-	s.Must(err)
-	s.Must(s.Store.SaveState(s.t.Context(), last.ID, lease, state.Phase, state.End, b, s.Now()))
-	s.Must(s.Store.ReleaseRun(s.t.Context(), last.ID, lease))
+	s.Must(s.Store.SaveState(s.t.Context(), last.ID, state.Phase, state.End, b, s.Now()))
 }
 
 // Pull opens the pull request of the newest run of an issue as the App does, and has that worked.

@@ -11,6 +11,5 @@
 //   - An effect that was left to the background (Keep) is acted on there and nowhere
 //     else; its intent is all that it takes.
 //
-// One key must not be worked on by two processes at once; the lease of the run
-// sees to that.
+// One key must not be worked on by two processes at once; a run has one driver.
 package effects
