@@ -139,7 +139,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	if base.answered() && !base.Passed && !g.goal() {
 		switch {
 		case !base.Facts.named():
-			if g.Detected && (r.Old || !mends(g, task)) {
+			if r.Old || g.Detected && !mends(g, task) {
 				return Verdict{
 					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
 				}, Nothing

@@ -173,6 +173,7 @@ func TestJudgeOfOldTests(t *testing.T) {
 		{name: "one fails, one cannot be loaded", first: unloaded(red("a", "b"), "a"), base: green, want: gate.Failed, tests: "b"},
 		{name: "nothing is built", first: gate.Result{ExitCode: 2, Reason: "exited"}, base: green, want: gate.Failed},
 		{name: "one failed before", task: "Fix the tests", first: red("a"), base: red("a"), want: gate.KnownFailing, tests: "a"},
+		{name: "they said no before", first: gate.Result{ExitCode: 1, Reason: "exited"}, base: gate.Result{ExitCode: 1, Reason: "exited"}, want: gate.RedAtBase},
 		{name: "none runs", first: few, base: green, want: gate.Failed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
