@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -500,7 +499,6 @@ func (r *reader) maven(m []string) {
 
 func (r *reader) other(s, t string) {
 	switch {
-	case r.audit(t):
 	case strings.Contains(t, "Tests run: "):
 		if m := mavenEnd().FindStringSubmatch(t); m != nil {
 			r.maven(m)
@@ -534,38 +532,6 @@ func (r *reader) other(s, t string) {
 	default:
 		r.lint(s)
 	}
-}
-
-// audited are the lines by which tools that look for vulnerabilities and dead code name
-// what they found; word is in each of them.
-var audited = []struct {
-	word string
-	re   func() *regexp.Regexp
-}{
-	{"Vulnerability #", strs.Lazy(`^Vulnerability #\d+: (GO-\d+-\d+)$`)},
-	{"https://github.com/advisories/GHSA-",
-		strs.Lazy(`(?: - |│ )https://github\.com/advisories/(GHSA(?:-[0-9a-z]{4}){3})(?: *│)?$`)},
-	{"RUSTSEC-", strs.Lazy(`^ID: +(RUSTSEC-\d+-\d+)$`)},
-	{" PYSEC-", pipAudit}, {" GHSA-", pipAudit}, {" CVE-", pipAudit},
-	{": unreachable func: ", strs.Lazy(`^(\S+\.go):\d+:\d+: unreachable func: (\S+)$`)},
-	{"% confidence", strs.Lazy(`^(\S+\.py):\d+: (un\S+ .+) \(\d+% confidence.*\)$`)},
-}
-
-var pipAudit = strs.Lazy(`^\S+ +\S+ +((?:PYSEC|GHSA|CVE)-[0-9a-z-]+)\b`)
-
-// audit reads a line that names a vulnerability, or code that nothing uses. Where it
-// stands may move; what it is does not.
-func (r *reader) audit(t string) bool {
-	for _, a := range audited {
-		if !strings.Contains(t, a.word) {
-			continue
-		}
-		if m := a.re().FindStringSubmatch(t); m != nil {
-			r.fail(strings.Join(m[1:], ": "))
-			return true
-		}
-	}
-	return false
 }
 
 // numbered reads the lines that begin with a digit.

@@ -247,34 +247,3 @@ func BenchmarkRead(b *testing.B) {
 		gate.Read(output)
 	}
 }
-
-// What was there before the work began is told by its name, wherever it stands now.
-func TestAudited(t *testing.T) {
-	t.Parallel()
-	const output = `=== Symbol Results ===
-
-Vulnerability #1: GO-2023-1571
-    Denial of service via crafted HTTP/2 stream in net/http
-  More info: https://pkg.go.dev/vuln/GO-2023-1571
-
-Severity: high
-Command Injection in lodash - https://github.com/advisories/GHSA-35jh-r3h4-6jhm
-│ More info           │ https://github.com/advisories/GHSA-jf85-cpcp-j695      │
-ID:        RUSTSEC-2020-0071
-Name  Version ID             Fix Versions
------ ------- -------------- ------------
-flask 0.5     PYSEC-2019-179 1.0
-flask 0.5     GHSA-562c-5r94-xh97 0.12.3
-internal/x/x.go:12:6: unreachable func: Reader.rest
-pkg/mod.py:7: unused function 'old' (60% confidence)
-see https://github.com/advisories/GHSA-aaaa-bbbb-cccc for more
-`
-	got := gate.Read(output).FailedTests
-	want := []string{
-		"GHSA-35jh-r3h4-6jhm", "GHSA-562c-5r94-xh97", "GHSA-jf85-cpcp-j695", "GO-2023-1571", "PYSEC-2019-179",
-		"RUSTSEC-2020-0071", "internal/x/x.go: Reader.rest", "pkg/mod.py: unused function 'old'",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("found %q\nwant  %q", got, want)
-	}
-}
