@@ -41,12 +41,10 @@ const (
 
 var (
 	noModule = strs.Lazy(`^(?:\S*/)?python[\d.]*(?:\.exe)?: No module named '?([\w.]+)'?`)
-	noImport = strs.Lazy(`^(?:E\s+)?ModuleNotFoundError: No module named '([\w.]+)'`)
 	notFound = strs.Lazy(`^(?:\S*sh|make(?:\[\d+\])?|env|npm|line \d+)?(?:: )?(?:line )?(?:\d+: )?` +
 		`([\w./+@-]+): (?:command )?not found$`)
 	makeNotFound = strs.Lazy(`^make(?:\[\d+\])?: ([\w./+@-]+): No such file or directory$`)
 	notPermitted = strs.Lazy(`(?:^|: )([\w./+@-]+): (?:Permission denied|cannot execute\b.*|Exec format error)$`)
-	noPackage    = strs.Lazy(`Cannot find (?:module|package) '((?:@[\w.-]+/)?[A-Za-z][\w.-]*)[^']*'`)
 	noGem        = strs.Lazy(`^(Could not find (?:gem )?\S.*? in (?:locally installed gems|any of the sources|rubygems repository).*)$`)
 	noBundled    = strs.Lazy(`^bundler: command not found: (\S+)`)
 	noSubcommand = strs.Lazy("^error: no such (?:sub)?command: [`'](\\S+?)['`]")
@@ -70,12 +68,6 @@ func lack(g Gate, code int, line string) string {
 	}
 	if name := find(noModule); name != "" {
 		return "No module named " + name
-	}
-	if name := find(noImport); name != "" && g.declares(name) {
-		return "No module named " + name
-	}
-	if name := find(noPackage); name != "" && g.declares(name) {
-		return "Cannot find module " + name
 	}
 	if name := find(notFound); name != "" && (code == exitNotFound || g.runner()) {
 		return own(g, name, "command not found")
@@ -140,23 +132,6 @@ func own(g Gate, name, what string) string {
 func firstWord(command string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(command), " ")
 	return word
-}
-
-// declares says whether the repository names the package among its dependencies. A
-// module that it does not name may be one that the work is about.
-func (g Gate) declares(module string) bool {
-	top, _, _ := strings.Cut(module, ".")
-	for name := range strings.FieldsSeq(g.Dependencies) {
-		if name == normalPackage(module) || name == normalPackage(top) {
-			return true
-		}
-	}
-	return false
-}
-
-// normalPackage is a package's name as package indices compare it.
-func normalPackage(name string) string {
-	return strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 }
 
 // sameLack says whether two checks lacked the same, whatever numbers they name.
