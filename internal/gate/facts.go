@@ -148,8 +148,8 @@ func (r *reader) fail(name string) {
 
 // nameless finds what a test ends with that calls what is not there (any more), in
 // languages that find out so late.
-var nameless = strs.Lazy(`^(?:E\s+)?(?:NameError|AttributeError|ImportError|ModuleNotFoundError|TypeError|SyntaxError|ReferenceError|` +
-	`NoMethodError|ArgumentError)\b`)
+var nameless = strs.Lazy(`^(?:E\s+)?(?:NameError|AttributeError|ImportError|ModuleNotFoundError|TypeError|` +
+	`SyntaxError|ReferenceError|NoMethodError|ArgumentError)\b`)
 
 func (r *reader) count(passed, failed, skipped int) {
 	r.facts.Known = true

@@ -43,16 +43,20 @@ var manifests = []string{
 // runnerFiles decide which checks run and how. A pattern of several parts has to match the
 // end of a path, one that ends in a slash a folder at its start.
 var runnerFiles = []string{
-	"Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk", "*.inc", "justfile", "Justfile", ".justfile",
+	"Makefile", "makefile", "GNUmakefile", "Makefile.*", "makefile.*", "*.mk", "*.inc", "justfile", "Justfile",
+	".justfile",
 	"[Tt]askfile.y*ml", "[Tt]askfile.dist.y*ml", "[Rr]akefile", "[Rr]akefile.rb",
 	"tox.ini", "noxfile.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py", ".coveragerc",
 	// What Python runs in the place of its own modules.
-	"sitecustomize.py", "usercustomize.py", "pytest.py", "unittest.py", "pluggy.py", "iniconfig.py", "pytest/", "_pytest/",
-	"unittest/", "pluggy/", "iniconfig/", "entry_points.txt",
-	".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/", "bunfig.toml", "pnpm-workspace.yaml", "jest.*", "vitest.*", "vite.config.*",
-	".mocharc.*", "ava.config.*", "karma.conf.*", "playwright.config.*", "cypress.config.*", ".babelrc", "babel.config.*",
+	"sitecustomize.py", "usercustomize.py", "pytest.py", "unittest.py", "pluggy.py", "iniconfig.py", "pytest/",
+	"_pytest/", "unittest/", "pluggy/", "iniconfig/", "entry_points.txt",
+	".npmrc", ".yarnrc", ".yarnrc.yml", ".yarn/", "bunfig.toml",
+	"pnpm-workspace.yaml", "jest.*", "vitest.*", "vite.config.*",
+	".mocharc.*", "ava.config.*", "karma.conf.*", "playwright.config.*", "cypress.config.*", ".babelrc",
+	"babel.config.*",
 	".rspec", "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml",
-	"gradle.properties", "gradlew", "gradlew.bat", "init.gradle", "init.gradle.kts", "gradle/", "mvnw", "mvnw.cmd", ".mvn/",
+	"gradle.properties", "gradlew", "gradlew.bat", "init.gradle", "init.gradle.kts", "gradle/",
+	"mvnw", "mvnw.cmd", ".mvn/",
 	"go.work", "vendor/modules.txt", ".cargo/", ".config/nextest.toml", "rust-toolchain", "rust-toolchain.toml",
 	"global.json", "Directory.Build.*", "*.runsettings", "CTestCustom.cmake", ".bazelrc", ".env", ".env.*", ".flaskenv",
 	".venv/bin/*", "venv/bin/*", "node_modules/.bin/*", "vendor/bin/*", ".gitlab-ci.yml", ".circleci/", ".github/",
@@ -62,9 +66,10 @@ var runnerFiles = []string{
 // Decides says whether a file may decide which checks run and how: by its name, or
 // because a check names it.
 func Decides(name string, gates []Gate) bool {
+	between := func(r rune) bool { return strings.ContainsRune(" \t\n;&|()'\"=", r) }
 	return like(name, runnerFiles) || IsManifest(name) || slices.ContainsFunc(gates, func(g Gate) bool {
-		return slices.Contains(strings.FieldsFunc(g.Command, func(r rune) bool { return strings.ContainsRune(" \t;&|()'\"=", r) }), name) ||
-			strings.Contains(g.Command, "./"+name)
+		words := strings.FieldsFunc(g.Command, between)
+		return slices.Contains(words, name) || slices.Contains(words, "./"+name)
 	})
 }
 
@@ -101,7 +106,8 @@ var takesTests = strs.Lazy(`(?i)\b(?:remov|delet|drop|retir)\w*\b.*\btests?\b`)
 // in "listen on port 9090"; or they ask to take tests away, and a test is gone.
 func Asks(task run.Task, name string, before, after []byte) bool {
 	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
-	if strings.Contains(text, path.Base(name)) || IsTest(name) && len(after) < len(before) && takesTests().MatchString(text) {
+	taken := IsTest(name) && len(after) < len(before)
+	if strings.Contains(text, path.Base(name)) || taken && takesTests().MatchString(text) {
 		return true
 	}
 	had, asked := words(string(before)), words(text)
@@ -120,7 +126,8 @@ func words(text string) map[string]bool {
 		return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 	}) {
 		switch word {
-		case "the", "and", "for", "not", "with", "from", "that", "this", "when", "test", "tests", "should", "must", "true", "false":
+		case "the", "and", "for", "not", "with", "from", "that", "this", "when", "test", "tests", "should", "must",
+			"true", "false":
 		default:
 			if len(word) > 2 || strings.Trim(word, "0123456789") == "" {
 				out[word] = true

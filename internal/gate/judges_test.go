@@ -60,8 +60,9 @@ func TestWhatJudges(t *testing.T) {
 func TestSwitchesAreJudges(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
-		"GNUmakefile", "Makefile", "build/x.mk", "build/x.inc", "justfile", "Taskfile.yml", "Rakefile", "tox.ini", "noxfile.py",
-		".npmrc", "web/.npmrc", ".yarnrc.yml", "pnpm-workspace.yaml", "package.json", "jest.config.js", ".mocharc.yml", ".rspec",
+		"GNUmakefile", "Makefile", "build/x.mk", "build/x.inc", "justfile", "Taskfile.yml", "Rakefile", "tox.ini",
+		"noxfile.py", ".npmrc", "web/.npmrc", ".yarnrc.yml", "pnpm-workspace.yaml", "package.json", "jest.config.js",
+		".mocharc.yml", ".rspec",
 		"go.mod", "internal/go.mod", "go.work", "vendor/modules.txt", "main_test.go",
 		".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml", ".config/nextest.toml", "global.json",
 		"mvnw", ".mvn/maven.config", "gradle/wrapper/gradle-wrapper.properties", ".env", ".env.test",
@@ -101,7 +102,8 @@ func TestAsks(t *testing.T) {
 	if !gate.Asks(accept, "a_test.go", []byte(old), []byte("want(9090)")) {
 		t.Error("acceptance criteria are no words of the task")
 	}
-	if got := gate.Unnamed(run.Task{Title: "Let TestPort be right"}, []string{"m TestPort", "m TestDoor"}); !slices.Equal(got, []string{"m TestDoor"}) {
+	got := gate.Unnamed(run.Task{Title: "Let TestPort be right"}, []string{"m TestPort", "m TestDoor"})
+	if !slices.Equal(got, []string{"m TestDoor"}) {
 		t.Errorf("unnamed: %q", got)
 	}
 }

@@ -214,7 +214,8 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 		}
 		if before, _ := r.Base.Facts.ran(); !r.SameTests && before > 0 {
 			return Verdict{
-				Standing: Silenced, Note: fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
+				Standing: Silenced,
+				Note:     fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
 			}, Nothing
 		}
 	}

@@ -55,7 +55,8 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 		return found, fmt.Errorf("measure the change: %w", err)
 	}
 	s.Draft.LinesAdded, s.Draft.LinesRemoved = strings.Count(patch, "\n+"), strings.Count(patch, "\n-")
-	if blamed := slices.DeleteFunc(slices.Clone(found.findings), func(f gate.Finding) bool { return !f.Grave }); len(blamed) > 0 {
+	blamed := slices.DeleteFunc(slices.Clone(found.findings), func(f gate.Finding) bool { return !f.Grave })
+	if len(blamed) > 0 {
 		found.why = remedy(blamed)
 	}
 	return found, nil

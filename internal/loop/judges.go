@@ -87,7 +87,8 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, old OldTree, r gate.Res
 	}
 	named := len(r.Verdict.Tests) > 0 && len(unnamed) == 0
 	if named || len(unasked) < len(old.Judges) {
-		s.find(gate.RuleChanged, fmt.Sprintf("%s fails with %s as before; the task asks for a change there", r.Gate, listed(old.Judges)))
+		s.find(gate.RuleChanged, fmt.Sprintf("%s fails with %s as before; the task asks for a change there", r.Gate,
+			listed(old.Judges)))
 		if named {
 			return Next{}, nil
 		}
@@ -130,9 +131,12 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 	if err != nil {
 		return Next{}, fmt.Errorf("compare trees: %w", err)
 	}
-	back := slices.DeleteFunc(slices.Clone(old.Judges), func(name string) bool {
-		return gate.IsTest(name) && slices.ContainsFunc(changes, func(c Change) bool { return c.Path == name && c.Status == "A" })
-	})
+	var back []string
+	for _, c := range changes {
+		if slices.Contains(old.Judges, c.Path) && !(gate.IsTest(c.Path) && c.Status == "A") {
+			back = append(back, c.Path)
+		}
+	}
 	tree, err := e.Trees.Restore(ctx, s.Proposal.Bare, s.HeadTree, back)
 	if err != nil {
 		return Next{}, fmt.Errorf("put tests back: %w", err)
@@ -141,8 +145,8 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 		return Next{}, fmt.Errorf("put tests back: %w", err)
 	}
 	s.Draft.Tampered = true
-	why := fmt.Sprintf("The last call changed files that decide whether the work is right (%s), and the new code is not right "+
-		"by them as they were. They were restored: fix the code so that it passes with them. Change them only where "+
+	why := fmt.Sprintf("The last call changed files that decide whether the work is right (%s), and the new code is "+
+		"not right by them as they were. They were restored: fix the code so that it passes with them. Change them only where "+
 		"your task says so.\n\n%s", listed(old.Judges), gate.Remediation(r))
 	return e.failed(ctx, s, why, supervise.Failure{
 		Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
