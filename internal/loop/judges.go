@@ -146,8 +146,8 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 	}
 	s.Draft.Tampered = true
 	why := fmt.Sprintf("The last call changed files that decide whether the work is right (%s), and the new code is "+
-		"not right by them as they were. They were restored: fix the code so that it passes with them. Change them only where "+
-		"your task says so.\n\n%s", listed(old.Judges), gate.Remediation(r))
+		"not right by them as they were. They were restored: fix the code so that it passes with them. Change them only "+
+		"where your task says so.\n\n%s", listed(old.Judges), gate.Remediation(r))
 	return e.failed(ctx, s, why, supervise.Failure{
 		Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
 	})
