@@ -22,16 +22,10 @@ type qualityFile struct {
 		TreatWarningsAsErrors bool     `yaml:"treatWarningsAsErrors"`
 		AllowedLints          []string `yaml:"allowedLints"`
 	} `yaml:"clippy"`
-	Files struct {
-		MaxLines *whole `yaml:"maxLines"`
-	} `yaml:"files"`
 }
 
 // maxLints bounds what is put on a command line.
 const maxLints = 100
-
-// maxWatchedLines bounds the length that is watched for.
-const maxWatchedLines = 1_000_000
 
 // A lint goes into a command for a shell: nothing else may stand in it.
 var lintPattern = strs.Lazy(`^[a-z][a-z0-9_]*(?:::[a-z][a-z0-9_]*)?$`)
@@ -51,16 +45,6 @@ func quality(f qualityFile, report reporter) gate.Quality {
 			q.MinPassRate = *rate
 		} else {
 			report("$.quality.tests.minPassRate", "must be more than 0 and at most 1")
-		}
-	}
-	if most := f.Files.MaxLines; most != nil {
-		switch {
-		case *most < 0 || *most > maxWatchedLines:
-			report("$.quality.files.maxLines", "must be between 0 and %d", maxWatchedLines)
-		case *most == 0:
-			q.MaxLines = -1
-		default:
-			q.MaxLines = int(*most)
 		}
 	}
 	if len(f.Clippy.AllowedLints) > maxLints {

@@ -37,7 +37,6 @@ func TestParseRepo(t *testing.T) {
 		"    blocking: false",
 		"quality:",
 		"  tests: {minPassRate: 0.95, requireNewTestsForNewCode: true}",
-		"  files: {maxLines: 500}",
 		"  security: {blockOnCritical: true, blockOnHigh: false}",
 		"  clippy: {treatWarningsAsErrors: true, allowedLints: [dead_code, 'clippy::too_many_arguments']}",
 		"progress:",
@@ -73,7 +72,7 @@ func TestParseRepo(t *testing.T) {
 				},
 			},
 			Quality: gate.Quality{
-				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true, MaxLines: 500,
+				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true,
 				ClippyStrict: true, ClippyAllowed: "dead_code clippy::too_many_arguments",
 			},
 			Progress: config.Progress{Keep: true},
@@ -188,10 +187,6 @@ func TestParseRepoProblems(t *testing.T) {
 		{
 			"pass rate of nothing", "quality:\n  tests:\n    minPassRate: 0\n",
 			[]string{`3:18: quality.tests.minPassRate: must be more than 0`},
-		},
-		{
-			"files of less than no lines", "quality:\n  files:\n    maxLines: -1\n",
-			[]string{`3:15: quality.files.maxLines: must be between 0 and 1000000`},
 		},
 		{
 			"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n",

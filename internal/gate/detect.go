@@ -264,25 +264,6 @@ func golang(r Root) []Gate {
 type packageJSON struct {
 	Scripts        map[string]string `json:"scripts"`
 	PackageManager string            `json:"packageManager"`
-	Dependencies   json.RawMessage   `json:"dependencies"`
-	Development    json.RawMessage   `json:"devDependencies"`
-}
-
-// packages are the names of what the package depends on.
-func (p packageJSON) packages() []string {
-	var names []string
-	for _, src := range []json.RawMessage{p.Dependencies, p.Development} {
-		var all map[string]json.RawMessage
-		if json.Unmarshal(src, &all) != nil {
-			continue // none, or nothing that npm would read
-		}
-		for name := range all {
-			names = append(names, normalPackage(name))
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	return names[:min(len(names), maxPackages)]
 }
 
 // node reads the scripts of package.json. `npm init` writes a test script that
@@ -316,7 +297,7 @@ func node(r Root) []Gate {
 			break
 		}
 	}
-	return depending(pkg.packages(), prepared(p, gates...))
+	return prepared(p, gates...)
 }
 
 func packageManager(r Root, pkg packageJSON) (string, Prepare) {

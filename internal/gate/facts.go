@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +31,9 @@ type Facts struct {
 	// FailedTests names what failed, sorted, each once; where no test could run,
 	// the package, file or suite that was to hold it.
 	FailedTests []string
+	// Unloaded are those of them that no test has judged: it could not be built or loaded,
+	// or ended at a name that is not there.
+	Unloaded []string
 	// Cut tells that more may have failed than FailedTests says.
 	Cut bool
 	// Warnings counts what a linter or compiler complained of.
@@ -90,6 +92,10 @@ var escapes = strs.Lazy("\x1b\\[[0-9;?]*[ -/]*[@-~]|\x1b[@-Z\\\\-_]")
 type reader struct {
 	facts Facts
 	names map[string]bool
+	// unloaded are those of names that no test has judged; last is the one that the
+	// report at hand is about, "" where none is.
+	unloaded map[string]bool
+	last     string
 	// pending are Go tests that failed in a package not yet named.
 	pending []string
 	// goCounts: the output has a line for each Go test, passed ones too.
@@ -109,7 +115,20 @@ type reader struct {
 
 type tapCount struct{ plan, ok, failed, skipped int }
 
+// unload notes what failed without a test that judged.
+func (r *reader) unload(name string) {
+	r.fail(name)
+	if r.last != "" {
+		if r.unloaded == nil {
+			r.unloaded = map[string]bool{}
+		}
+		r.unloaded[r.last] = true
+	}
+	r.last = ""
+}
+
 func (r *reader) fail(name string) {
+	r.last = ""
 	name = strings.TrimSpace(strings.Map(func(c rune) rune {
 		if unicode.IsControl(c) {
 			return ' '
@@ -117,13 +136,20 @@ func (r *reader) fail(name string) {
 		return c
 	}, strings.ToValidUTF8(name, "")))
 	switch {
-	case name == "" || r.names[name]:
+	case name == "":
+	case r.names[name]:
+		r.last = name
 	case len(r.names) >= maxNames || len(name) > maxName:
 		r.facts.Cut = true
 	default:
-		r.names[name] = true
+		r.names[name], r.last = true, name
 	}
 }
+
+// nameless finds what a test ends with that calls what is not there (any more), in
+// languages that find out so late.
+var nameless = strs.Lazy(`^(?:E\s+)?(?:NameError|AttributeError|ImportError|ModuleNotFoundError|TypeError|` +
+	`SyntaxError|ReferenceError|NoMethodError|ArgumentError)\b`)
 
 func (r *reader) count(passed, failed, skipped int) {
 	r.facts.Known = true
@@ -143,6 +169,7 @@ func (r *reader) close() Facts {
 		r.facts.Passed, r.facts.Failed, r.facts.Skipped = 0, 0, 0
 	}
 	r.facts.FailedTests = slices.Sorted(maps.Keys(r.names))
+	r.facts.Unloaded = slices.Sorted(maps.Keys(r.unloaded))
 	r.facts.Warnings = r.located
 	if r.reported > 0 {
 		r.facts.Warnings = r.reported
@@ -161,7 +188,7 @@ func number(s string) int {
 
 var (
 	goEnd       = strs.Lazy(`^FAIL[ \t]+(\S+)(?:[ \t]+(\[[a-z ]+\])|[ \t]+\d|$)`)
-	pytestName  = strs.Lazy(`^(?:FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)`)
+	pytestName  = strs.Lazy(`^(?:FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)(?: - (.*))?`)
 	pytestEnd   = strs.Lazy(`^(?:=+ )?(?:no tests ran|\d+ (?:passed|failed|skipped|errors?|warnings?|xfailed|xpassed|deselected|rerun)).* in [0-9.]+s`)
 	wordCount   = strs.Lazy(`(\d+) ([a-z]+)`)
 	unitName    = strs.Lazy(`^(?:FAIL|ERROR): (\S+ \(\S+\)|\S+)`)
@@ -206,6 +233,10 @@ func (r *reader) line(s string) {
 			r.fail(m[1])
 			return
 		}
+	}
+	if r.last != "" && strings.Contains(t, "Error") && nameless().MatchString(t) {
+		r.unload(r.last)
+		return
 	}
 	switch {
 	case t == "":
@@ -296,7 +327,7 @@ func (r *reader) goJSON(t string) {
 	}
 	if ev.Test == "" {
 		if ev.Action == "fail" && !r.jsonFailed[ev.Package] {
-			r.fail(ev.Package)
+			r.unload(ev.Package)
 		}
 		return
 	}
@@ -325,9 +356,13 @@ func (r *reader) failed(s, t string) {
 	} else if m := jestSuite().FindStringSubmatch(s); m != nil {
 		r.suite = m[1]
 	} else if m := pytestName().FindStringSubmatch(t); m != nil {
-		r.fail(m[1])
+		if strings.HasPrefix(t, "ERROR") || nameless().MatchString(m[2]) {
+			r.unload(m[1])
+		} else {
+			r.fail(m[1])
+		}
 	} else if m := unitName().FindStringSubmatch(t); m != nil {
-		r.fail(m[1])
+		r.fail(m[1]) // what it ended with comes below
 	} else if strings.HasPrefix(t, "FAILED (") {
 		failed, skipped := 0, 0
 		for _, m := range unitEnd().FindAllStringSubmatch(t, -1) {
@@ -347,7 +382,7 @@ func (r *reader) failed(s, t string) {
 			r.fail(m[1] + " " + name)
 		}
 		if len(r.pending) == 0 {
-			r.fail(strings.TrimSpace(m[1] + " " + m[2]))
+			r.unload(strings.TrimSpace(m[1] + " " + m[2]))
 		}
 		r.pending = nil
 	}
@@ -399,10 +434,13 @@ func (r *reader) jest(name string) {
 	if name == "Console" || strings.HasPrefix(name, "Validation") {
 		return
 	}
+	loaded := name != "Test suite failed to run"
 	if r.suite != "" {
 		name = r.suite + ": " + name
 	}
-	r.fail(name)
+	if r.fail(name); !loaded {
+		r.unload(name)
+	}
 }
 
 // summary reads the lines that begin with "Tests": those of Jest, Vitest,
@@ -461,7 +499,6 @@ func (r *reader) maven(m []string) {
 
 func (r *reader) other(s, t string) {
 	switch {
-	case r.audit(t):
 	case strings.Contains(t, "Tests run: "):
 		if m := mavenEnd().FindStringSubmatch(t); m != nil {
 			r.maven(m)
@@ -495,38 +532,6 @@ func (r *reader) other(s, t string) {
 	default:
 		r.lint(s)
 	}
-}
-
-// audited are the lines by which tools that look for vulnerabilities and dead code name
-// what they found; word is in each of them.
-var audited = []struct {
-	word string
-	re   func() *regexp.Regexp
-}{
-	{"Vulnerability #", strs.Lazy(`^Vulnerability #\d+: (GO-\d+-\d+)$`)},
-	{"https://github.com/advisories/GHSA-",
-		strs.Lazy(`(?: - |│ )https://github\.com/advisories/(GHSA(?:-[0-9a-z]{4}){3})(?: *│)?$`)},
-	{"RUSTSEC-", strs.Lazy(`^ID: +(RUSTSEC-\d+-\d+)$`)},
-	{" PYSEC-", pipAudit}, {" GHSA-", pipAudit}, {" CVE-", pipAudit},
-	{": unreachable func: ", strs.Lazy(`^(\S+\.go):\d+:\d+: unreachable func: (\S+)$`)},
-	{"% confidence", strs.Lazy(`^(\S+\.py):\d+: (un\S+ .+) \(\d+% confidence.*\)$`)},
-}
-
-var pipAudit = strs.Lazy(`^\S+ +\S+ +((?:PYSEC|GHSA|CVE)-[0-9a-z-]+)\b`)
-
-// audit reads a line that names a vulnerability, or code that nothing uses. Where it
-// stands may move; what it is does not.
-func (r *reader) audit(t string) bool {
-	for _, a := range audited {
-		if !strings.Contains(t, a.word) {
-			continue
-		}
-		if m := a.re().FindStringSubmatch(t); m != nil {
-			r.fail(strings.Join(m[1:], ": "))
-			return true
-		}
-	}
-	return false
 }
 
 // numbered reads the lines that begin with a digit.

@@ -139,8 +139,57 @@ func TestRead(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, gate.Read(tt.output)); diff != "" {
+			got := gate.Read(tt.output)
+			got.Unloaded = nil // see TestUnloaded
+			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestUnloaded: what failed without that a test has judged.
+func TestUnloaded(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, output, failed, unloaded string }{
+		{"go judges", "--- FAIL: TestB (0.00s)\n    b_test.go:7: got 1\nFAIL\nFAIL\tm/b\t0.2s\n", "m/b TestB", ""},
+		{"go does not compile", "# m/a\na/a_test.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n", "m/a [build failed]", "m/a [build failed]"},
+		{
+			"go test -json", `{"Action":"fail","Package":"m","Test":"TestB"}` + "\n" + `{"Action":"fail","Package":"n"}` + "\n",
+			"m TestB n", "n",
+		},
+		{"pytest judges", "FAILED a_test.py::test_a - assert 1 == 2\nFAILED a_test.py::test_b - AssertionError: no\n", "a_test.py::test_a a_test.py::test_b", ""},
+		{
+			"pytest finds no such name",
+			"FAILED a_test.py::test_a - AttributeError: module 'm' has no attribute 'old'\nERROR b_test.py - ImportError: x\nERROR c_test.py\n",
+			"a_test.py::test_a b_test.py c_test.py", "a_test.py::test_a b_test.py c_test.py",
+		},
+		{
+			"unittest",
+			"FAIL: test_a\n-----\nAssertionError: 1 != 2\n\nERROR: test_b\n-----\nTypeError: f() takes 0 positional arguments\n\nERROR: test_c\n-----\nKeyError: 1\n",
+			"test_a test_b test_c", "test_b",
+		},
+		{
+			"jest", "FAIL src/a.test.js\n  ● adds\n\n    expect(received).toBe(expected)\n\n  ● calls\n\n    TypeError: (0 , _a.old) is not a function\n",
+			"src/a.test.js: adds src/a.test.js: calls", "src/a.test.js: calls",
+		},
+		{
+			"jest loads nothing", "FAIL src/a.test.js\n  ● Test suite failed to run\n\n    Cannot find module './old'\n",
+			"src/a.test.js: Test suite failed to run", "src/a.test.js: Test suite failed to run",
+		},
+		{
+			"vitest", " FAIL  a.test.ts > adds\nAssertionError: expected 1\n\n FAIL  a.test.ts > calls\nTypeError: old is not a function\n",
+			"a.test.ts > adds a.test.ts > calls", "a.test.ts > calls",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := gate.Read(tt.output)
+			if failed := strings.Join(got.FailedTests, " "); failed != tt.failed {
+				t.Errorf("failed: %q, want %q", failed, tt.failed)
+			}
+			if unloaded := strings.Join(got.Unloaded, " "); unloaded != tt.unloaded {
+				t.Errorf("unloaded: %q, want %q", unloaded, tt.unloaded)
 			}
 		})
 	}
@@ -196,36 +245,5 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(output)))
 	for b.Loop() {
 		gate.Read(output)
-	}
-}
-
-// What was there before the work began is told by its name, wherever it stands now.
-func TestAudited(t *testing.T) {
-	t.Parallel()
-	const output = `=== Symbol Results ===
-
-Vulnerability #1: GO-2023-1571
-    Denial of service via crafted HTTP/2 stream in net/http
-  More info: https://pkg.go.dev/vuln/GO-2023-1571
-
-Severity: high
-Command Injection in lodash - https://github.com/advisories/GHSA-35jh-r3h4-6jhm
-│ More info           │ https://github.com/advisories/GHSA-jf85-cpcp-j695      │
-ID:        RUSTSEC-2020-0071
-Name  Version ID             Fix Versions
------ ------- -------------- ------------
-flask 0.5     PYSEC-2019-179 1.0
-flask 0.5     GHSA-562c-5r94-xh97 0.12.3
-internal/x/x.go:12:6: unreachable func: Reader.rest
-pkg/mod.py:7: unused function 'old' (60% confidence)
-see https://github.com/advisories/GHSA-aaaa-bbbb-cccc for more
-`
-	got := gate.Read(output).FailedTests
-	want := []string{
-		"GHSA-35jh-r3h4-6jhm", "GHSA-562c-5r94-xh97", "GHSA-jf85-cpcp-j695", "GO-2023-1571", "PYSEC-2019-179",
-		"RUSTSEC-2020-0071", "internal/x/x.go: Reader.rest", "pkg/mod.py: unused function 'old'",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("found %q\nwant  %q", got, want)
 	}
 }

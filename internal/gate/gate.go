@@ -56,9 +56,6 @@ type Gate struct {
 	// Prepare says how the tree gets the dependencies that Command needs. It
 	// only matters to how soon the gate is done, and is no part of its identity.
 	Prepare Prepare
-	// Dependencies are the packages that the repository says it needs, separated by
-	// spaces, as far as they are read: what is missing of these is no fault of the work.
-	Dependencies string
 }
 
 // WithDefaults fills what a person left out.

@@ -32,7 +32,7 @@ func manyTargets(size int, recipe string) string {
 }
 
 // TestMakefilesCostWhatTheyAreLong: neither targets times recipes nor lines times
-// lines, for detection and for the comparison with what was there before.
+// lines.
 func TestMakefilesCostWhatTheyAreLong(t *testing.T) {
 	const size = 128 << 10
 	for name, src := range map[string]string{
@@ -48,27 +48,10 @@ func TestMakefilesCostWhatTheyAreLong(t *testing.T) {
 					t.Errorf("%s: no check is found", name)
 				}
 			},
-			"Weakened": func() {
-				d := diff("Makefile", src, "test:\n\ttrue\n")
-				if found := gate.FindWeakened(t.Context(), []gate.FileDiff{d}); len(found) == 0 {
-					t.Errorf("%s: nothing is found", name)
-				}
-			},
 		} {
 			if n := allocated(f); n > 128*size {
 				t.Errorf("%s of %s: %d KiB for %d KiB", what, name, n>>10, len(src)>>10)
 			}
 		}
-	}
-}
-
-// TestLongCommandsAreNotTrusted: a command that is too long to look into is no excuse
-// for a change.
-func TestLongCommandsAreNotTrusted(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("\tgo test ./...\n", 10_000)
-	d := diff("Makefile", "test:\n\tgo test ./...\n", "test:\n"+long+"\tgo test ./... || true\n")
-	if found := gate.FindWeakened(t.Context(), []gate.FileDiff{d}); len(found) != 1 || found[0].Rule != gate.RuleCommand {
-		t.Errorf("found %+v", found)
 	}
 }

@@ -30,18 +30,3 @@ func TestFactsOfManyPackagesAreBounded(t *testing.T) {
 		t.Errorf("%d KiB were kept", kept>>10)
 	}
 }
-
-// TestLargestInspectionFitsInMemory: a file of the largest size, before and after, of
-// what makes most of its matches. The heap of this process never was larger.
-func TestLargestInspectionFitsInMemory(t *testing.T) {
-	src := strings.Repeat(".IGNORE:\n", gate.MaxFile/9)
-	d := diff("Makefile", src, src+"z")
-	if len(gate.FindWeakened(t.Context(), []gate.FileDiff{d})) == 0 {
-		t.Error("nothing was found")
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	if m.HeapSys > 256<<20 {
-		t.Errorf("%d MiB for %d MiB", m.HeapSys>>20, 2*len(src)>>20)
-	}
-}

@@ -41,12 +41,10 @@ const (
 
 var (
 	noModule = strs.Lazy(`^(?:\S*/)?python[\d.]*(?:\.exe)?: No module named '?([\w.]+)'?`)
-	noImport = strs.Lazy(`^(?:E\s+)?ModuleNotFoundError: No module named '([\w.]+)'`)
 	notFound = strs.Lazy(`^(?:\S*sh|make(?:\[\d+\])?|env|npm|line \d+)?(?:: )?(?:line )?(?:\d+: )?` +
 		`([\w./+@-]+): (?:command )?not found$`)
 	makeNotFound = strs.Lazy(`^make(?:\[\d+\])?: ([\w./+@-]+): No such file or directory$`)
 	notPermitted = strs.Lazy(`(?:^|: )([\w./+@-]+): (?:Permission denied|cannot execute\b.*|Exec format error)$`)
-	noPackage    = strs.Lazy(`Cannot find (?:module|package) '((?:@[\w.-]+/)?[A-Za-z][\w.-]*)[^']*'`)
 	noGem        = strs.Lazy(`^(Could not find (?:gem )?\S.*? in (?:locally installed gems|any of the sources|rubygems repository).*)$`)
 	noBundled    = strs.Lazy(`^bundler: command not found: (\S+)`)
 	noSubcommand = strs.Lazy("^error: no such (?:sub)?command: [`'](\\S+?)['`]")
@@ -54,9 +52,6 @@ var (
 	noJava       = strs.Lazy(`^(?:Error: |ERROR: |The )?(JAVA_HOME (?:environment variable )?is (?:not|set to an invalid).*)$`)
 	noArtifact   = strs.Lazy(`Could not resolve dependencies for project|Could not transfer artifact|` +
 		`Could not resolve all (?:files|dependencies|artifacts)`)
-	// What tools say that ask a service which they cannot reach.
-	noService = strs.Lazy(`^(?:govulncheck: .*\bGet "https://(vuln\.go\.dev)/|npm (?:ERR!|error) (audit endpoint) returned an error|` +
-		`.*HTTPSConnectionPool\(host='(pypi\.org|api\.osv\.dev)'|error: couldn't fetch (advisory database))`)
 	noRunnable = strs.Lazy(`^npm (?:ERR!|error) npx canceled due to missing packages.*\["(@?[^"@]+)|` +
 		`^(?:error|\s*ERR_PNPM_\w+)\s+Command "([\w./@-]+)" not found`)
 	noHost = strs.Lazy(`(?:java\.net\.UnknownHostException: |dial tcp: lookup )([\w.-]+)`)
@@ -73,12 +68,6 @@ func lack(g Gate, code int, line string) string {
 	}
 	if name := find(noModule); name != "" {
 		return "No module named " + name
-	}
-	if name := find(noImport); name != "" && g.declares(name) {
-		return "No module named " + name
-	}
-	if name := find(noPackage); name != "" && g.declares(name) {
-		return "Cannot find module " + name
 	}
 	if name := find(notFound); name != "" && (code == exitNotFound || g.runner()) {
 		return own(g, name, "command not found")
@@ -104,9 +93,6 @@ func lack(g Gate, code int, line string) string {
 		return "its dependencies could not be downloaded"
 	}
 	if name := find(noHost); name != "" {
-		return "cannot reach " + name
-	}
-	if name := group(noService, line); name != "" {
 		return "cannot reach " + name
 	}
 	if name := group(noRunnable, line); name != "" {
@@ -148,23 +134,6 @@ func firstWord(command string) string {
 	return word
 }
 
-// declares says whether the repository names the package among its dependencies. A
-// module that it does not name may be one that the work is about.
-func (g Gate) declares(module string) bool {
-	top, _, _ := strings.Cut(module, ".")
-	for name := range strings.FieldsSeq(g.Dependencies) {
-		if name == normalPackage(module) || name == normalPackage(top) {
-			return true
-		}
-	}
-	return false
-}
-
-// normalPackage is a package's name as package indices compare it.
-func normalPackage(name string) string {
-	return strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-}
-
 // sameLack says whether two checks lacked the same, whatever numbers they name.
 func sameLack(a, b string) bool {
 	return a != "" && varying().ReplaceAllString(a, "0") == varying().ReplaceAllString(b, "0")
@@ -173,21 +142,6 @@ func sameLack(a, b string) bool {
 // Provide says what a person does about a check that could not run.
 func Provide(g Gate) string {
 	const image = "; or use a container image that has it (--sandbox docker --image)"
-	for _, tool := range []struct{ name, say string }{
-		{"govulncheck", "run `go install golang.org/x/vuln/cmd/govulncheck@latest` where checks run, and let them " +
-			"reach vuln.go.dev"},
-		{"deadcode", "run `go install golang.org/x/tools/cmd/deadcode@latest` where checks run"},
-		{"pip-audit", "run `pip install pip-audit` where checks run, and let them reach pypi.org"},
-		{"vulture", "run `pip install vulture` where checks run"},
-		{"cargo audit", "run `cargo install cargo-audit` where checks run, and let them reach github.com and index.crates.io"},
-		{"bundle-audit", "run `gem install bundler-audit` where checks run, and let them reach github.com"},
-		{"knip", "name knip among the devDependencies, and commit the lock file"},
-		{"npm audit", "let checks reach registry.npmjs.org"},
-	} {
-		if strings.Contains(g.Command, tool.name) {
-			return tool.say + image
-		}
-	}
 	for _, way := range []struct{ command, say string }{
 		{"python", "list what it needs in requirements.txt, or commit uv.lock or poetry.lock: that is installed into a .venv"},
 		{"pytest", "list it in requirements.txt and run `python3 -m pytest`, which finds it in the .venv made of that"},
@@ -206,5 +160,5 @@ func Provide(g Gate) string {
 			return way.say + image
 		}
 	}
-	return "install it where checks run, or use a container image that has it (--sandbox docker --image)"
+	return "install it where checks run" + image
 }

@@ -1,11 +1,6 @@
 package gate
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/org/ralph-action/internal/strs"
-)
+import "strings"
 
 // requirementFiles are the names that lists for pip commonly have.
 var requirementFiles = [...]string{
@@ -50,7 +45,7 @@ func python(r Root) []Gate {
 	case r.has(".flake8") || strings.Contains(setup, "[flake8") || strings.Contains(tox, "[flake8"):
 		gates = append(gates, found(Lint, "flake8", "python3 -m flake8"))
 	}
-	return depending(packageNames(named.String()), prepared(pythonPackages(r, requirements), gates...))
+	return prepared(pythonPackages(r, requirements), gates...)
 }
 
 // pythonPackages is how a tree gets the packages it depends on: by the tool whose
@@ -73,29 +68,4 @@ func pythonPackages(r Root, requirements []string) Prepare {
 		return Prepare{}
 	}
 	return p
-}
-
-var packageName = strs.Lazy(`(?m)(?:^|["'\s=,\[])([A-Za-z][\w.-]*[A-Za-z0-9])\s*(?:\[[\w, -]*\])?\s*(?:[<>=!~;"',\]]|$)`)
-
-// maxPackages bounds the names that are taken out of a repository's own files.
-const maxPackages = 500
-
-// packageNames are the names in lists of requirements, as package indices compare
-// them. Words that name no package do no harm: what a program says is missing is
-// only looked up here.
-func packageNames(text string) []string {
-	var names []string
-	for _, m := range packageName().FindAllStringSubmatch(text, maxPackages) {
-		names = append(names, normalPackage(m[1]))
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// depending notes what the repository says that it depends on.
-func depending(names []string, gates []Gate) []Gate {
-	for i := range gates {
-		gates[i].Dependencies = strings.Join(names, " ")
-	}
-	return gates
 }

@@ -32,6 +32,9 @@ const (
 	// Empty: it exited with 0 and ran no test, as before the work began. It proves
 	// nothing.
 	Empty Standing = "no_tests"
+	// Silenced: it exited with 0 and tells of no test, though it ran some before a task
+	// changed how tests run. Neither that task nor those after it are proved by it.
+	Silenced Standing = "silenced"
 	// Unrunnable: what it needs is not there, as it was not before the work began.
 	// It says nothing of the work.
 	Unrunnable Standing = "could_not_run"
@@ -87,10 +90,11 @@ type Results struct {
 	Again []Result
 	// Flaky are tests that were seen to pass and fail on one tree, in order.
 	Flaky []string
-	// SameTests: all tests that ran on Base are in the proposal's tree, too, but for
-	// as many as are Forgiven.
+	// SameTests: all tests that ran on Base are in the proposal's tree, too.
 	SameTests bool
-	Forgiven  int
+	// Old: it ran with tests and runner files as they were. A test that could not even be
+	// loaded or called with the new code says nothing of it then.
+	Old bool
 }
 
 // Judge says what the results mean, or what is needed to say so. A gate that
@@ -119,14 +123,23 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		return unrunnable(first), Nothing
 	}
 	fresh, compared := first.Facts.FailedTests, first.Facts.named()
-	known := forgiven(g, task, base.Facts.FailedTests)
-	if g.goal() {
+	known := Unnamed(task, base.Facts.FailedTests)
+	switch {
+	case r.Old:
+		known = base.Facts.FailedTests
+		unknown := without(fresh, known)
+		if len(unknown) > 0 && len(without(unknown, first.Facts.Unloaded)) == 0 {
+			return Verdict{Standing: Failed}, Nothing
+		}
+		known = slices.Sorted(slices.Values(slices.Concat(known, first.Facts.Unloaded)))
+		fresh = without(fresh, known)
+	case g.goal() || mends(g, task):
 		known = nil
 	}
 	if base.answered() && !base.Passed && !g.goal() {
 		switch {
 		case !base.Facts.named():
-			if g.Detected && !mends(g, task) {
+			if r.Old || g.Detected && !mends(g, task) {
 				return Verdict{
 					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
 				}, Nothing
@@ -192,14 +205,27 @@ func unrunnable(r Result) Verdict { return Verdict{Standing: Unrunnable, Note: r
 func judgePassed(g Gate, r Results) (Verdict, Need) {
 	ran, known := r.First.Facts.ran()
 	passed := Verdict{Standing: Passed}
-	if g.Advisory || !r.SameTests || !known && !(g.Detected && g.Kind == Test) {
+	if g.Advisory {
+		return passed, Nothing
+	}
+	if r.Base != nil && ran == 0 {
+		if r.Base.Verdict.Standing == Silenced { // since an earlier task
+			return r.Base.Verdict, Nothing
+		}
+		if before, _ := r.Base.Facts.ran(); !r.SameTests && before > 0 {
+			return Verdict{
+				Standing: Silenced,
+				Note:     fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
+			}, Nothing
+		}
+	}
+	if !r.SameTests || !known && !(g.Detected && g.Kind == Test) {
 		return passed, Nothing
 	}
 	if r.Base == nil {
 		return Verdict{}, Baseline
 	}
 	before, counted := r.Base.Facts.ran()
-	least := before - r.Forgiven
 	if failed, asked := failing(r); asked {
 		return Verdict{}, Again
 	} else if len(failed) > 0 {
@@ -215,9 +241,9 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 	}
 	switch {
 	case !known && !r.Base.Passed: // some runners count only what fails
-	case counted && ran < least && len(r.Again) < reruns:
+	case counted && ran < before && len(r.Again) < reruns:
 		return Verdict{}, Again
-	case counted && ran < least:
+	case counted && ran < before:
 		return Verdict{
 			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", strs.Count(ran, "test"), before),
 		}, Nothing
@@ -246,11 +272,13 @@ func failing(r Results) (names []string, asked bool) {
 // ran is how many tests were run to their end, as far as that is known.
 func (f Facts) ran() (n int, known bool) { return f.Passed + f.Failed, f.Known }
 
-var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
-
 // goal says whether the gate says what is wanted, for the end of the run or for one
 // task: then it is no excuse that it failed before the work began.
 func (g Gate) goal() bool { return g.When == Final && !g.Detected || g.Own }
+
+// mending finds that what is red already is the very goal of a task. Nothing but its
+// words can tell, and without them the next call would not be told what still fails.
+var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
 
 const goal = "Make the final check "
 
@@ -264,35 +292,6 @@ func mends(g Gate, task run.Task) bool {
 		return task.Title == Goal(g.Name)
 	}
 	return mending().MatchString(task.Title)
-}
-
-// forgiven are the tests of known that the task is not about.
-func forgiven(g Gate, task run.Task, known []string) []string {
-	if mends(g, task) {
-		return nil
-	}
-	text := task.Title + "\n" + strings.Join(task.Accept, "\n")
-	var left []string
-	for _, name := range known {
-		if id := identifier(name); len(id) < minIdentifier || !strings.Contains(text, id) {
-			left = append(left, name)
-		}
-	}
-	return left
-}
-
-// minIdentifier keeps words that stand in any text from naming a test.
-const minIdentifier = 6
-
-var testWord = strs.Lazy(`\b(?:Test\w+|test_\w+|test[A-Z]\w*)`)
-
-// identifier is the part of a test's name that a person would write: the name
-// of the function where it is one, all of it where it is a sentence.
-func identifier(name string) string {
-	if words := testWord().FindAllString(name, -1); len(words) > 0 {
-		return words[len(words)-1]
-	}
-	return name
 }
 
 // answered says whether the command itself came to a result, be it by taking
@@ -338,7 +337,7 @@ type Quality struct {
 	// AllowChangedTests lets a proposal change what existing tests expect though
 	// its task does not say so; it is told of all the same.
 	AllowChangedTests bool
-	// RequireNewTests: a task that adds source lines has to add test lines.
+	// RequireNewTests: a task that changes source files has to change tests.
 	RequireNewTests bool
 	// AllowCritical and AllowHigh let secrets of that severity through; they
 	// are told of all the same.
@@ -348,9 +347,6 @@ type Quality struct {
 	// separated by spaces.
 	ClippyStrict  bool
 	ClippyAllowed string
-	// MaxLines is the length of a file beyond which its growth is told of; 0 is the
-	// default, and less does not tell.
-	MaxLines int
 }
 
 func (q Quality) tolerates(now, base Facts) bool {

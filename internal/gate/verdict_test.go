@@ -150,6 +150,68 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestJudgeOfOldTests: on the new code with tests as they were, nothing but a test that ran
+// fails, and one that failed before is forgiven though the task is to fix it.
+func TestJudgeOfOldTests(t *testing.T) {
+	t.Parallel()
+	green := gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true, Passed: 18}}
+	unloaded := func(r gate.Result, names ...string) gate.Result {
+		r.Facts.Unloaded = names
+		return r
+	}
+	few := green
+	few.Facts.Passed = 0
+	for _, tt := range []struct {
+		name, task  string
+		first, base gate.Result
+		want        gate.Standing
+		tests       string
+	}{
+		{name: "they pass", first: green, base: green, want: gate.Passed},
+		{name: "one fails", first: red("a"), base: green, want: gate.Failed, tests: "a"},
+		{name: "one cannot be loaded", first: unloaded(red("a"), "a"), base: green, want: gate.Failed},
+		{name: "one fails, one cannot be loaded", first: unloaded(red("a", "b"), "a"), base: green, want: gate.Failed, tests: "b"},
+		{name: "nothing is built", first: gate.Result{ExitCode: 2, Reason: "exited"}, base: green, want: gate.Failed},
+		{name: "one failed before", task: "Fix the tests", first: red("a"), base: red("a"), want: gate.KnownFailing, tests: "a"},
+		{name: "they said no before", first: gate.Result{ExitCode: 1, Reason: "exited"}, base: gate.Result{ExitCode: 1, Reason: "exited"}, want: gate.RedAtBase},
+		{name: "none runs", first: few, base: green, want: gate.Failed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, need := gate.Judge(gate.Gate{Kind: gate.Test}, gate.Quality{}, run.Task{Title: tt.task}, gate.Results{
+				First: tt.first, Base: &tt.base, Again: []gate.Result{tt.first}, SameTests: true, Old: true,
+			})
+			if got.Standing != tt.want || need != gate.Nothing || strings.Join(got.Tests, " ") != tt.tests {
+				t.Errorf("%+v, need %d; want %s of %q", got, need, tt.want, tt.tests)
+			}
+		})
+	}
+}
+
+// TestSilenced: a check that ran tests until a task changed how they run proves nothing from
+// then on, and does again once it runs some.
+func TestSilenced(t *testing.T) {
+	t.Parallel()
+	ran := func(n int) gate.Result {
+		return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: n > 0, Passed: n}}
+	}
+	judge := func(first, base gate.Result, same bool) gate.Verdict {
+		v, _ := gate.Judge(gate.Gate{Kind: gate.Test}, gate.Quality{}, run.Task{}, gate.Results{First: first, Base: &base, SameTests: same})
+		return v
+	}
+	first := ran(0)
+	first.Verdict = judge(first, ran(12), false)
+	if first.Verdict.Standing != gate.Silenced || !strings.Contains(first.Verdict.Note, "12 tests") {
+		t.Fatalf("%+v", first.Verdict)
+	}
+	if got := judge(ran(0), first, true); got.Standing != gate.Silenced || got.Note != first.Verdict.Note {
+		t.Errorf("the next task: %+v", got)
+	}
+	if got := judge(ran(3), first, true); got.Standing != gate.Passed {
+		t.Errorf("once it runs some: %+v", got)
+	}
+}
+
 func TestExcerptPerTool(t *testing.T) {
 	t.Parallel()
 	chatter := func(n int) string { return strings.Repeat("INFO all is well here\n", n) }

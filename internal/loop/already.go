@@ -236,6 +236,12 @@ func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verificati
 	return "", nil
 }
 
+// namedPath finds what may be the path of a file in a text.
+var namedPath = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*\.\w{1,8}\b`)
+
+// maxNamed bounds the paths of a text that are looked up.
+const maxNamed = 20
+
 // existing are the names that a tree has a file of.
 func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]string, error) {
 	var found []string

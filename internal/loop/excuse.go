@@ -1,10 +1,8 @@
 package loop
 
 import (
-	"context"
 	"slices"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -21,8 +19,8 @@ func (s *State) wrote(behind run.Task, ids ...string) {
 	}
 }
 
-// asked are the words that must all ask for something that would otherwise fail the
-// attempt at a task: its own, and those of a person behind it.
+// asked are the words that must all ask for other judges of a task: its own, and those of
+// a person behind it.
 func (s *State) asked(task run.Task) []run.Task {
 	behind, ok := s.Behind[task.ID]
 	if ok && behind.ID == planKey {
@@ -59,22 +57,4 @@ func (s *State) inherit(doc *progress.Doc) {
 		}
 		s.wrote(planWords(), t.ID)
 	}
-}
-
-// blames are the findings that fail an attempt at a task; see asked.
-func (s *State) blames(task run.Task, findings []gate.Finding, sourceGone bool) []gate.Finding {
-	var blamed []gate.Finding
-	for _, words := range s.asked(task) {
-		for _, f := range gate.Blames(words, findings, s.knownFailing(), sourceGone) {
-			if !slices.Contains(blamed, f) {
-				blamed = append(blamed, f)
-			}
-		}
-	}
-	return blamed
-}
-
-// vouched says whether a task may have tests expect something else; see asked.
-func (s *State) vouched(ctx context.Context, task run.Task, d gate.FileDiff, sourceGone bool) bool {
-	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool { return !gate.AsksToChange(ctx, words, d, sourceGone) })
 }

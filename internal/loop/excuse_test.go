@@ -16,7 +16,7 @@ import (
 // person's words behind it ask for that, too.
 func TestAgentsWriteNoExcuse(t *testing.T) {
 	t.Parallel()
-	const excuse = "Retire the old test suite"
+	const excuse = "Retire TestAlpha"
 	adds := func(w *world, s loop.State) { // beside its own task
 		if s.TaskID == "T1" && !strings.Contains(w.work[s.ProgressPath], excuse) {
 			w.add(s, excuse)
@@ -34,12 +34,15 @@ func TestAgentsWriteNoExcuse(t *testing.T) {
 		{name: "a run before added it", plan: "- [ ] Add a flag\n", earlier: true},
 		{name: "a person wrote it", plan: "- [ ] Add a flag\n- [ ] " + excuse + "\n", excused: true},
 		{name: "it was planned", text: "Make the door wider"},
-		{name: "it was planned, as a person asks", text: "Remove the old tests of the door", excused: true},
+		{name: "it was planned, as a person asks", text: "Make the door wider and drop TestAlpha", excused: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.landed[0].Tree = w.store(files{"a_test.go": "package a\n\nfunc TestA(t *testing.T) {}\n"})
+			w.judge = suite(map[string]func(files) bool{
+				"TestAlpha": func(tree files) bool { return tree["a_test.go"] == "" || tree["a.go"] == "right" },
+			})
+			w.landed[0].Tree = w.store(files{"a_test.go": "TestAlpha", "a.go": "right"})
 			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 				if s.Job == prompt.JobVerify {
 					return completed("1. yes: src/T2:1\n\nRALPH_VERIFY: agreed")
@@ -54,11 +57,15 @@ func TestAgentsWriteNoExcuse(t *testing.T) {
 				w.work["src/"+s.TaskID] = "x"
 				if s.TaskID == "T2" && a.Attempt == 1 {
 					delete(w.work, "a_test.go")
+					w.work["a.go"] = "wrong"
+				} else if s.TaskID == "T2" {
+					w.work["a.go"] = "right"
 				}
 				return claimed()
 			}
 			r := request(t, tt.plan)
 			r.Plan.Text = tt.text
+			r.Gates = []gate.Gate{{Command: "suite", Kind: gate.Test}}
 			if tt.text != "" {
 				r.Plan.Tasks = nil
 			}
@@ -75,7 +82,7 @@ func TestAgentsWriteNoExcuse(t *testing.T) {
 			if s.End != run.EndAllTasksComplete {
 				t.Fatalf("ended %s: %s", s.End, s.EndDetail)
 			}
-			told := slices.ContainsFunc(w.prompts, func(p string) bool { return strings.Contains(p, "test TestA of a_test.go is gone") })
+			told := slices.ContainsFunc(w.prompts, func(p string) bool { return strings.Contains(p, "not right by them") })
 			if told == tt.excused {
 				t.Errorf("refused: %v, want %v", told, !tt.excused)
 			}
@@ -129,49 +136,5 @@ func TestNoWordsOfAgentsUnderAnApproval(t *testing.T) {
 	}
 	if !slices.ContainsFunc(w.prompts, func(p string) bool { return strings.Contains(p, say) }) {
 		t.Error("no later call is told the objection")
-	}
-}
-
-// TestScriptsOfChecks: a script that a check runs, directly or by another one, changes
-// only where the task asks for it; other scripts change, and new ones come, as they like.
-func TestScriptsOfChecks(t *testing.T) {
-	t.Parallel()
-	base := files{
-		"Makefile": "test:\n\tsh scripts/t.sh\n", "scripts/t.sh": ". ./scripts/lib.sh\nrun\n", "scripts/lib.sh": "run() { go test ./...; }\n",
-		"scripts/deploy.sh": "deploy\n",
-	}
-	for _, tt := range []struct {
-		name, task string
-		does       func(files)
-		told       string
-	}{
-		{"directly", "Add a flag", func(f files) { f["scripts/t.sh"] = "exit 0\n" }, "scripts/t.sh, which checks may run"},
-		{"one step on", "Add a flag", func(f files) { f["scripts/lib.sh"] = "run() { :; }\n" }, "scripts/lib.sh, which checks may run"},
-		{"gone", "Add a flag", func(f files) { delete(f, "scripts/lib.sh") }, "scripts/lib.sh, which checks may run"},
-		{"as the task asks", "Let t.sh print more", func(f files) { f["scripts/t.sh"] += "echo\n" }, ""},
-		{"another one", "Add a flag", func(f files) { f["scripts/deploy.sh"] = "deploy now\n" }, ""},
-		{"a new one", "Add a flag", func(f files) { f["scripts/new.sh"] = "exit 0\n" }, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.landed[0].Tree = w.store(base)
-			w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
-				w.work["notes"] = "x"
-				if a.Attempt == 1 {
-					tt.does(w.work)
-				} else {
-					w.work["scripts/t.sh"], w.work["scripts/lib.sh"] = base["scripts/t.sh"], base["scripts/lib.sh"]
-				}
-				return claimed()
-			}
-			s := w.drive(loop.NewState(request(t, "- [ ] "+tt.task+"\n"), w.now), nil)
-			if s.End != run.EndAllTasksComplete || (s.Iteration == 2) != (tt.told != "") {
-				t.Fatalf("ended %s (%s) after %d iterations", s.End, s.EndDetail, s.Iteration)
-			}
-			if tt.told != "" && !strings.Contains(w.prompts[1], tt.told) {
-				t.Errorf("the second prompt lacks %q:\n%s", tt.told, w.prompts[1])
-			}
-		})
 	}
 }

@@ -18,14 +18,14 @@ import (
 // due is a check that has to run.
 type due struct {
 	gate.Gate
-	// old: with the tests that the proposal changes as they were before.
-	old bool
+	// old is nil where it runs on the proposal itself.
+	old *OldTree
 }
 
 // required are the checks due now: those of the task on a proposal, those of
 // the end once all tasks are done. What the base brings along is joined by
-// what the proposal adds, never shortened by it. Where a proposal changes
-// existing tests unasked, those that run tests are due a second time.
+// what the proposal adds, never shortened by it. Where a proposal touches
+// what judges it, those of them that run tests are due again; see OldTree.
 func (e *Engine) required(s State) ([]due, error) {
 	when := gate.Task
 	if s.Phase == run.PhaseFinishing {
@@ -48,10 +48,12 @@ func (e *Engine) required(s State) ([]due, error) {
 			all = append(all, due{Gate: gate.Gate{Name: c, Command: c, Kind: gate.Check, Own: true}.WithDefaults()})
 		}
 	}
-	if when == gate.Task && s.Proposal.Before != "" {
-		for _, d := range all {
-			if d.tests() {
-				all = append(all, due{Gate: d.Gate, old: true})
+	if when == gate.Task {
+		for i := range s.Proposal.Old {
+			for _, g := range gate.At(e.gates(s), when) {
+				if !g.Advisory && (g.Kind == gate.Test || g.Kind == gate.Check) {
+					all = append(all, due{Gate: g, old: &s.Proposal.Old[i]})
+				}
 			}
 		}
 	}
@@ -72,27 +74,18 @@ func (e *Engine) ownChecks(s *State) ([]string, error) {
 	return phaseChecks(doc.Tasks(), task), nil
 }
 
-// tests says whether the check may run tests, and holds a proposal back.
-func (d due) tests() bool { return !d.Advisory && (d.Kind == gate.Test || d.Kind == gate.Check) }
-
-// tested says whether any check of a proposal runs tests.
-func (e *Engine) tested(s State) (bool, error) {
-	all, err := e.required(s)
-	return slices.ContainsFunc(all, due.tests), err
-}
-
 func (e *Engine) finalGates(s State) bool {
 	return len(gate.At(e.gates(s), gate.Final)) > 0
 }
 
 // checked is the tree that checks run on: the proposal, or at the end what has
 // landed, without .ralph/. The notes of a run are no part of what is checked.
-func (e *Engine) checked(ctx context.Context, s *State, old bool) (string, error) {
+func (e *Engine) checked(ctx context.Context, s *State, old *OldTree) (string, error) {
 	whole := s.HeadTree
 	switch {
 	case s.Phase == run.PhaseFinishing:
-	case old:
-		whole = s.Proposal.Before
+	case old != nil:
+		whole = old.Tree
 	default:
 		whole = s.Proposal.Tree
 	}
@@ -111,7 +104,7 @@ type check struct {
 	need gate.Need
 	// times is how often it ran again before.
 	times int
-	old   bool
+	old   *OldTree
 	// trusted: no agent has written any of the tree.
 	trusted bool
 	// warms: it runs on the default branch for what it leaves in the caches, and for
@@ -128,8 +121,8 @@ func (c check) of() string {
 		return "as it was before the work began"
 	case c.need == gate.Again:
 		return "run again"
-	case c.old:
-		return "with the tests as they were"
+	case c.old != nil:
+		return "with its test and runner files as they were"
 	default:
 		return ""
 	}
@@ -183,7 +176,7 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 		results.Again = append(results.Again, r)
 	}
 	if p := s.Proposal; p != nil && s.Phase != run.PhaseFinishing {
-		results.SameTests, results.Forgiven = true, p.Forgiven
+		results.Old, results.SameTests = d.old != nil, d.old != nil || !p.Recounts
 	}
 	results.Base = known
 	if known == nil && before.tree == tree {
@@ -340,10 +333,6 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		if s.lane != nil && s.lane.folded { // the rest was asked before
 			return Next{}, e.landFolded(ctx, s)
 		}
-		if s.Proposal.Gone != "" {
-			return e.refuse(ctx, s, s.Proposal.Before, s.Proposal.Gone+
-				"\n\nThe checks also pass with them: there was no need to remove them.")
-		}
 		if next, handled, err := e.passedUnclaimed(ctx, s); err != nil || handled {
 			return next, err
 		}
@@ -373,8 +362,8 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	}
 	if judged != nil {
 		switch {
-		case c.old:
-			return e.judgeOld(ctx, s, *judged)
+		case c.old != nil:
+			return e.judgeOld(ctx, s, *c.old, *judged)
 		case judged.Verdict.Standing == gate.Unrunnable && !c.gate.Detected && !c.gate.Advisory:
 			return e.unprovided(ctx, s, c.gate, *judged)
 		}
@@ -518,6 +507,11 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 	s.measured(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
+		if base := e.baseline(s, g); s.Stage == stageGate && base != nil && base.Facts.Known && r.Facts.Known {
+			if before, now := base.Facts.Passed+base.Facts.Failed, r.Facts.Passed+r.Facts.Failed; now < before {
+				s.find(gate.RuleFewer, fmt.Sprintf("%s ran %d tests before, and runs %d now", r.Gate, before, now))
+			}
+		}
 		if note := s.noteOn(g, r); note != "" {
 			e.emit(run.Event{Kind: run.EventGateNote, TaskID: s.TaskID, Gate: r.Gate, Text: note}, s)
 		}
@@ -539,12 +533,6 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 		}
 		if s.admitted() {
 			why = failedBy(s.Proposal.Claim) + "\n\n" + why
-		}
-		if s.Proposal.Gone != "" {
-			if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
-				return Next{}, fmt.Errorf("put tests back: %w", err)
-			}
-			why = s.Proposal.Gone + "\n\n" + why
 		}
 		return e.failed(ctx, s, why, supervise.Failure{
 			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
@@ -568,7 +556,7 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 		return unrunnable(r)
 	case r.Verdict.Standing == gate.Unrunnable:
 		return unrunnable(r) + ". To have it run, " + gate.Provide(g)
-	case r.Verdict.Standing == gate.Empty:
+	case r.Verdict.Standing == gate.Empty || r.Verdict.Standing == gate.Silenced:
 		return r.Gate + " proves nothing: " + r.Verdict.Note
 	default:
 		return r.Gate + " ignored: " + r.Verdict.Note
@@ -585,40 +573,6 @@ func (e *Engine) unprovided(ctx context.Context, s *State, g gate.Gate, r gate.R
 	}
 	e.keepRefused(ctx, s, unrunnable(r))
 	return e.finish(s, run.EndFailed, unrunnable(r)+". What to do first: "+gate.Provide(g))
-}
-
-// judgeOld takes the verdict on the new code by the tests as they were before
-// the proposal changed them, or took them away. Those that fail now were made to
-// expect something else, which the task does not ask for. Where they do not even run
-// any more, that cannot be told of changed ones, and a person is to look at it.
-func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, error) {
-	switch {
-	case !r.Verdict.Standing.Holds():
-	case s.Proposal.Gone == "" && (r.Reason != "exited" || r.ExitCode != 0 && len(r.Verdict.Tests) == 0):
-		p := *s.Proposal
-		p.Findings = append(slices.Clip(p.Findings),
-			gate.Finding{
-				Rule: gate.RuleChanged,
-				Text: fmt.Sprintf("existing tests were changed, and %s cannot run the old versions on the new code", r.Gate),
-			})
-		s.Proposal = &p
-	default:
-		if err := e.layOut(ctx, s, s.Proposal.Before); err != nil {
-			return Next{}, fmt.Errorf("put tests back: %w", err)
-		}
-		s.Draft.Tampered = true
-		why := s.Proposal.Gone
-		if why == "" {
-			why = "The last call changed what existing tests expect, but the task does not ask for that. The tests were restored: " +
-				"fix the code so that they pass, and do not change the tests."
-		}
-		why += "\n\n" + gate.Remediation(r)
-		return e.failed(ctx, s, why, supervise.Failure{
-			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
-		})
-	}
-	s.GateIndex++
-	return Next{}, nil
 }
 
 // reopen turns a failed final check into a task of its own.

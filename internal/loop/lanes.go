@@ -562,7 +562,7 @@ func (e *Engine) lookAtFold(ctx context.Context, s *State, c *candidate) (_ Next
 		return Next{}, false, err
 	}
 	s.Proposal = &p
-	if c.inspection, err = e.inspect(ctx, s, c.task, code, c.tree); err != nil || c.why == "" {
+	if c.inspection, err = e.inspect(ctx, s, code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
 	next, err := e.sendBack(ctx, s, c.why)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // candidate is what one call proposes while the host looks at it, before a check runs.
@@ -40,7 +39,7 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 		e.requireEnd,    // the call itself came to something
 		e.requireClaim,  // the agent says that the task is done
 		e.requireChange, // something changed, or somebody has to look whether it was there
-		e.requireTests,  // tests and commands are still there, and no secret is new
+		e.requireClean,  // no secret is new
 		e.assemble,      // what the host adds to it
 	} {
 		if next, handled, err := look(ctx, s, c); err != nil || handled {
@@ -172,25 +171,17 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 	return e.unchanged(ctx, s, c)
 }
 
-// requireTests fails an attempt that took tests or checks away, or wrote secrets.
-func (e *Engine) requireTests(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+// requireClean fails an attempt that wrote secrets, or no tests where these are required.
+func (e *Engine) requireClean(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	p := *s.Proposal
 	if p.Gates, err = e.detect(ctx, s, c.tree); err != nil {
 		return Next{}, false, err
 	}
 	s.Proposal = &p
-	if c.inspection, err = e.inspect(ctx, s, c.task, c.code, c.tree); err != nil || c.why == "" {
+	if c.inspection, err = e.inspect(ctx, s, c.code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
-	s.Draft.Tampered = c.before != ""
-	tested, err := e.tested(*s)
-	if err != nil {
-		return Next{}, false, err
-	}
-	if c.gone != "" && tested {
-		return Next{}, false, nil // what the checks say of the rest tells the next call more
-	}
-	next, err := e.refuse(ctx, s, c.before, c.why)
+	next, err := e.fail(ctx, s, c.why)
 	return next, true, err
 }
 
@@ -204,22 +195,9 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
-	p.Before, p.Gone, p.Forgiven = c.before, c.gone, c.revised
-	p.Findings = c.findings
+	p.Recounts, p.Old, p.Findings = c.recounts, nil, c.findings
 	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
-	return Next{}, false, nil
-}
-
-// refuse fails the attempt for what it did to the repository's own defences. The
-// tests that it took away are put back: before is the tree that has them, "" where
-// none are gone.
-func (e *Engine) refuse(ctx context.Context, s *State, before, why string) (Next, error) {
-	if before != "" {
-		if err := e.layOut(ctx, s, before); err != nil {
-			return Next{}, fmt.Errorf("put tests back: %w", err)
-		}
-	}
-	return e.failed(ctx, s, why, supervise.Failure{Refused: before != ""})
+	return Next{}, false, e.judgeBy(ctx, s, c.judges)
 }

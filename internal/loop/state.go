@@ -119,15 +119,10 @@ type Proposal struct {
 	Progress string
 	// Gates are the checks that were found in Tree, none where they were named.
 	Gates []gate.Gate
-	// Forgiven is how many existing tests may be missing, as it changes or takes away
-	// the files that held them and the task asks for that.
-	Forgiven int
-	// Before is Tree with the existing tests that it changes, or took away, as they
-	// were, "" where it changes none or was asked to.
-	Before string
-	// Gone says which tests it took away unasked, "" for none. It does not land,
-	// whatever the checks say of it.
-	Gone string
+	// Recounts: it touches files that may hold or decide over tests, so that fewer of
+	// them may run. Old are the trees that the checks run on again for that.
+	Recounts bool
+	Old      []OldTree `json:",omitempty"`
 	// Done is the agent's own hint that everything is finished.
 	Done bool
 	// Findings are for people to look at.
@@ -462,8 +457,6 @@ type Result struct {
 	// Needs are what agents said they lack.
 	Needs    []Need
 	Findings []gate.Finding // about what has landed, for people to look at
-	// Advice is what the next call is told of what the last commit left behind.
-	Advice []string `json:",omitempty"`
 }
 
 // Conversation is what people said of the plan and of the work.

@@ -895,9 +895,6 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 			". Do a first part that works by itself, and add the rest as "+
 			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
 	}
-	if s.Job == prompt.JobBuild || s.Job == prompt.JobReview {
-		guidance = append(slices.Clip(guidance), s.Advice...)
-	}
 	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
 		guidance = append(slices.Clip(guidance), s.Notes...)
 		s.Noted = len(s.Notes)
@@ -1409,7 +1406,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.HintDone = s.Proposal.Done
 	s.raise()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
-	s.Advice = advice(s.Proposal.Findings)
 	s.Failure, s.Objection = "", ""
 	if !l.Planned {
 		s.lastCall(func(it *Iteration) { it.Landed = true })

@@ -379,6 +379,10 @@ func (s *State) Proof() run.Proof {
 			if what := unrunnable(r); !r.Advisory && !slices.Contains(p.Missing, what) {
 				p.Missing = append(p.Missing, what)
 			}
+		case gate.Silenced:
+			if what := r.Gate + " proves nothing: " + r.Verdict.Note; !slices.Contains(p.Missing, what) {
+				p.Missing = append(p.Missing, what)
+			}
 		case gate.Failed, gate.Noted, gate.Empty: // these prove nothing
 		}
 	}

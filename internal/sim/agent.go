@@ -345,7 +345,7 @@ func (a *agent) mend(c *call, aims []aim) {
 		}
 	}
 	for name, src := range a.project.base {
-		if strings.HasSuffix(name, "_test.go") && c.tree.files[name] != src && strings.Contains(c.prompt, name) {
+		if strings.HasSuffix(name, "_test.go") && !a.project.outdated[name] && c.tree.files[name] != src && strings.Contains(c.prompt, name) {
 			c.tree.files[name] = src
 		}
 	}
@@ -413,6 +413,8 @@ func (a *agent) attempt(c *call, x aim, out *answer) bool {
 		if len(x.unfinished(c.tree.files)) == 0 {
 			return true
 		}
+	case TraitDefault, TraitRenames, TraitRunner:
+		a.rework(c, x)
 	case TraitPlain:
 	}
 	for _, p := range x.pieces {
@@ -422,6 +424,22 @@ func (a *agent) attempt(c *call, x aim, out *answer) bool {
 		a.addTest(c, x)
 	}
 	return true
+}
+
+// rework changes what judges an aim, as an honest task may.
+func (a *agent) rework(c *call, x aim) {
+	own := x.module.name + "/" + x.module.name + "_test.go"
+	switch x.module.trait {
+	case TraitDefault:
+		c.tree.files[own] = testFile(x.module.name, x.module.pieces...)
+	case TraitRenames:
+		if src, ok := c.tree.files[own]; ok {
+			delete(c.tree.files, own)
+			c.tree.files[x.module.name+"/named_test.go"] = strings.ReplaceAll(src, "func Test", "func TestOf")
+		}
+	default:
+		c.tree.files["Makefile"] = "test:\n\tgotestsum ./... # since " + x.module.name + "\n"
+	}
 }
 
 // How often a call hits on another way after one that failed: by chance, once it is

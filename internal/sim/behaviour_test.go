@@ -139,6 +139,9 @@ func TestTraitsAgainstPlainRalph(t *testing.T) {
 			"solved, one call a task",
 			func(p *project, o outcome) bool { return o.claimed() && o.finished && o.calls == len(p.modules) },
 		},
+		TraitDefault: {"solved, with another test", func(_ *project, o outcome) bool { return o.claimed() && o.finished }},
+		TraitRenames: {"solved, with tests of other names", func(_ *project, o outcome) bool { return o.claimed() && o.finished }},
+		TraitRunner:  {"solved, with another runner", func(_ *project, o outcome) bool { return o.claimed() && o.finished }},
 		TraitNeedsSplit: {
 			"never solved", func(p *project, o outcome) bool { return o.end == run.EndMaxIterations && o.solved == 0 },
 		},

@@ -102,6 +102,12 @@ const (
 	TraitStubborn Trait = "stubborn"
 	// TraitBlocked: no call solves it, and each says what only a person can give.
 	TraitBlocked Trait = "says_blocked"
+	// TraitDefault: a value is to be another than it was, and so is its test.
+	TraitDefault Trait = "new_default"
+	// TraitRenames: the tests of what is done get other names, in a file of another name.
+	TraitRenames Trait = "renames_tests"
+	// TraitRunner: the tests are run in another way from now on.
+	TraitRunner Trait = "new_runner"
 )
 
 // Traits lists all traits but the plain one, in the order in which they are
@@ -109,7 +115,7 @@ const (
 func Traits() []Trait {
 	return []Trait{
 		TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitPartial, TraitAlready, TraitBlocked,
-		TraitStubborn,
+		TraitStubborn, TraitDefault, TraitRenames, TraitRunner,
 	}
 }
 

@@ -45,7 +45,8 @@ func (m module) needs() int {
 		return len(m.paths())
 	case TraitAlready:
 		return 2
-	case TraitPlain, TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitBlocked:
+	case TraitPlain, TraitNeedsSplit, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitBlocked, TraitDefault,
+		TraitRenames, TraitRunner:
 	}
 	return 1
 }
@@ -73,8 +74,10 @@ type project struct {
 	old     []piece  // what worked at the base
 	// knownFailing are the tests that fail at the base.
 	knownFailing map[string]bool
-	conditions   map[Condition]bool
-	budget       float64
+	// outdated are the files of tests at the base that a task is to change.
+	outdated   map[string]bool
+	conditions map[Condition]bool
+	budget     float64
 }
 
 // issue is the body of the issue: one task for each module, or what is wanted in
@@ -123,7 +126,7 @@ var words = [...]string{"alpha", "bravo", "cedar", "delta", "ember", "flint", "g
 func newProject(m Mix, rnd *rand.Rand) *project {
 	p := &project{
 		base:         files{"go.mod": "module example.com/app\n\ngo 1.26\n", "README.md": "# App\n\nAn application.\n"},
-		knownFailing: map[string]bool{}, conditions: map[Condition]bool{}, budget: m.Limits.BudgetUSD,
+		knownFailing: map[string]bool{}, outdated: map[string]bool{}, conditions: map[Condition]bool{}, budget: m.Limits.BudgetUSD,
 	}
 	all := Conditions()
 	first := slices.Index(all, ConditionPlanned)
@@ -156,12 +159,16 @@ func newProject(m Mix, rnd *rand.Rand) *project {
 			parts = 2 + rnd.IntN(3)
 		case TraitPartial:
 			parts = 2 + rnd.IntN(4)
-		case TraitPlain, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitAlready, TraitBlocked:
+		case TraitPlain, TraitNeedsError, TraitLoops, TraitHopeless, TraitAsks, TraitAlready, TraitBlocked, TraitDefault,
+			TraitRenames, TraitRunner:
 		}
 		mod := p.draw(rnd, fmt.Sprintf("m%02d", i+1), parts, 1+rnd.IntN(3))
 		mod.trait = trait
-		if trait == TraitAlready {
+		switch trait {
+		case TraitAlready:
 			p.bring(rnd, &mod)
+		case TraitDefault:
+			p.begin(mod)
 		}
 		p.modules = append(p.modules, mod)
 	}
@@ -187,6 +194,18 @@ func (p *project) bring(rnd *rand.Rand, mod *module) {
 	for _, x := range mod.pieces {
 		setPiece(p.base, x, x.value)
 	}
+}
+
+// begin has the values of a module be others at first, as its test expects.
+func (p *project) begin(mod module) {
+	was := slices.Clone(mod.pieces)
+	for i := range was {
+		was[i].value = "was-" + was[i].name
+		setPiece(p.base, was[i], was[i].value)
+	}
+	test := mod.name + "/" + mod.name + "_test.go"
+	p.base[test] = testFile(mod.name, was...)
+	p.outdated[test] = true
 }
 
 // draw makes a module of some files with some pieces each, not yet done, and the
@@ -445,7 +464,7 @@ func (c *checker) broke(p *project, f files) []string {
 	}
 	restored := maps.Clone(f)
 	for name, src := range p.base {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") && !p.outdated[name] {
 			restored[name] = src
 		}
 	}
