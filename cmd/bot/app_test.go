@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -578,40 +576,6 @@ func (st *stage) killed(begin func() ghsim.Issue) (ghsim.Issue, loop.State) {
 	st.checkWorld()
 	st.t.Logf("%d lives, %d iterations", lives, state.Iteration)
 	return issue, state
-}
-
-// TestLessonsOfAServerAreExported while it runs.
-func TestLessonsOfAServerAreExported(t *testing.T) {
-	t.Parallel()
-	name := person + "/" + repoOf
-	st := newStage(t, setting{script: writesAll})
-	s := st.serve()
-	issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
-	state := st.ended(s.store, issue)
-	code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", strings.ToUpper(name), "--json")
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if code != 0 || len(lines) != 2 {
-		t.Fatalf("exit code %d:\n%s", code, out)
-	}
-	var first history.Lesson
-	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil {
-		t.Fatal(err)
-	}
-	if first.Title != "Write one" || !first.Worked || first.Run != state.Run {
-		t.Errorf("%+v", first)
-	}
-	if code, out := st.bot("lessons", "--config", st.writeConfig(), "--repo", name); code != 0 ||
-		strings.Count(out, "took one iteration") != 2 {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
-	for _, args := range [][]string{
-		{"--repo", name}, {"--config", st.writeConfig()}, {"--config", st.writeConfig(), "--repo", "ada/unknown"},
-		{"--config", st.writeConfig(), "--repo", "ada"},
-	} {
-		if code, out := st.bot(append([]string{"lessons"}, args...)...); code != run.ExitUsage || out != "" {
-			t.Errorf("%v: exit code %d: %s", args, code, out)
-		}
-	}
 }
 
 func mkdir(t testing.TB, dir string) string {

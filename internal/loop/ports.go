@@ -74,8 +74,8 @@ type Settings struct {
 	Review      ReviewPolicy
 	// VerifyTasks: a call looks at each task before it lands.
 	VerifyTasks bool
-	// Forget leaves the memory alone.
-	Forget bool
+	// MergedNotes are what earlier, merged work in the repository noted. Others wrote it.
+	MergedNotes string
 	// Protected are patterns of paths that only a person may change, besides those that
 	// always are.
 	Protected []string

@@ -394,13 +394,7 @@ type Brief struct {
 	Violations []string
 	// Guidance is the supervisor's advice.
 	Guidance []string
-	// Insight is what the agents noted while at the task.
-	Insight string
 }
-
-// begin forgets what was said of earlier calls. What agents noted stays: it is of use
-// whoever fails.
-func (b *Brief) begin() { *b = Brief{Insight: b.Insight} }
 
 // Counts only grow within a run, or begin again at zero where a row is broken. What is
 // counted by task has the task's id as its key.

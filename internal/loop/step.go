@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -136,8 +135,6 @@ type Engine struct {
 	Now func() time.Time
 	// Attempts keeps what failed attempts changed; nil keeps nothing.
 	Attempts Attempts
-	// Memory keeps what tasks taught; nil keeps nothing.
-	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
 
@@ -425,7 +422,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		}
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
-			s.Brief.begin()
+			s.Brief = Brief{}
 			s.TaskID = ""
 		}
 	}
@@ -911,7 +908,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
+		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.interesting(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
 		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise,
 	})
@@ -1425,7 +1422,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Draft.Landed = true
 	s.watched()
-	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
 	s.dropCall()

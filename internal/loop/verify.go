@@ -79,7 +79,6 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		against := cmp.Or(said.Words, string(said.Kind))
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
 	}
-	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
 	s.Proposal = &Proposal{
 		Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note,
 		Final: s.Proposal.Final,
@@ -215,18 +214,6 @@ func changedPaths(changes []Change) string {
 		parts = append(parts, c.Status+" "+c.Path)
 	}
 	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
-}
-
-// learned is what was added to the Learnings, on one line.
-func learned(before, after *progress.Doc) string {
-	more := strings.TrimPrefix(after.Section(progress.SectionLearnings), before.Section(progress.SectionLearnings))
-	var lines []string
-	for l := range strings.Lines(more) {
-		if l = strings.TrimLeft(strings.TrimSpace(l), "-*+ "); l != "" {
-			lines = append(lines, l)
-		}
-	}
-	return strings.Join(lines, "; ")
 }
 
 // judgePlan reads the tasks the planner wrote; see judge.

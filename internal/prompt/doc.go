@@ -10,7 +10,7 @@
 // Invariants:
 //   - The same input gives the same text.
 //   - A prompt has at most MaxSize bytes. Where there is more to say, sections
-//     give way in a fixed order: the project, lessons of other runs, files, plan, diff,
+//     give way in a fixed order: the project, notes of earlier work, files, plan, diff,
 //     patterns, the recited list, acceptance of the whole, earlier attempts,
 //     learnings, notices, the failure, guidance. The template, the task and the
 //     commands are never cut to make room.

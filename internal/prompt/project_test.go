@@ -97,7 +97,7 @@ func TestProjectSection(t *testing.T) {
 		}
 	}
 	in.Job, in.Project, in.PlanText = JobBuild, strings.Repeat("x", maxProject), strings.Repeat("plan ", 2000)
-	all := []section{planSection(in), lessonSection([]Lesson{{Text: strings.Repeat("lesson ", 60)}}), projectSection(in)}
+	all := []section{planSection(in), mergedSection(strings.Repeat("notes ", 60)), projectSection(in)}
 	size := 0
 	for _, s := range all {
 		size += s.size()
@@ -107,7 +107,7 @@ func TestProjectSection(t *testing.T) {
 		len(last.text) >= maxProject || last.label != "PROJECT" {
 		t.Errorf("something else than the project gave way: %d sections", len(left))
 	}
-	if left := fit(slices.Clone(all), size-maxProject); len(left) != 2 || left[1].label != "LESSONS" {
+	if left := fit(slices.Clone(all), size-maxProject); len(left) != 2 || left[1].label != "MERGED" {
 		t.Errorf("the project is still there where there is no room: %d sections", len(left))
 	}
 }

@@ -99,7 +99,7 @@ func TestGolden(t *testing.T) {
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)"
 			in.Guidance = []string{"The same error came up twice. Mend only that."}
 			in.Files = []string{"internal/report/json.go", "internal/report/json_test.go"}
-			in.Lessons = []Lesson{{Worked: false, Text: "a second writer"}, {Worked: true, Text: "write through the encoder"}}
+			in.MergedNotes = "- write through the encoder\n- a second writer flushes late\n"
 		}},
 		{"split", func(in *Input) {
 			in.Job, in.Attempt = JobSplit, 3
@@ -219,8 +219,7 @@ func TestBreakOut(t *testing.T) {
 	in := input(t)
 	in.PlanText, in.LastFailure, in.GateCommands, in.Violations = evil, evil, []string{evil}, []string{evil}
 	in.Accept, in.Guidance, in.Files, in.Diff = []string{evil}, []string{evil}, []string{evil}, evil
-	in.Tried, in.Lessons = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}},
-		[]Lesson{{Worked: true, Text: evil}}
+	in.Tried, in.MergedNotes = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}}, evil
 	in.Task.Title, in.Task.Group, in.Task.Accept = evil, evil, []string{evil}
 	src := string(in.Progress.Bytes())
 	src = strings.Replace(src, "## Learnings\n", "## Learnings\n"+strings.ReplaceAll(evil, "```\n", "")+"\n", 1)
@@ -306,7 +305,7 @@ func TestFitsInAnyCase(t *testing.T) {
 			PlanName: text("name"), PlanFile: "p", ProgressFile: "q", PlanText: text("plan"), Accept: []string{text("accept")},
 			Task:        run.Task{ID: "T1", Title: "the task itself", Accept: []string{"its criterion"}},
 			LastFailure: text("failure"), Violations: []string{text("violation")}, Guidance: []string{text("guidance")},
-			Lessons: []Lesson{{Text: text("lesson")}}, Files: strings.Fields(text("files")), Diff: text("diff"),
+			MergedNotes: text("notes"), Files: strings.Fields(text("files")), Diff: text("diff"),
 			Tried: []progress.Attempt{{Tried: text("tried")}}, GateCommands: []string{"the command"}, Nonce: nonce,
 		}
 		d := progress.New("x", progress.Binding{})
@@ -344,7 +343,7 @@ func TestOrderOfTrimming(t *testing.T) {
 	in := input(t)
 	long := strings.Repeat("word ", 20<<10)
 	in.PlanText, in.LastFailure, in.Violations, in.Guidance = long, long, []string{long}, []string{long}
-	in.Lessons, in.Files, in.Accept = []Lesson{{Text: long}}, strings.Fields(long), []string{long}
+	in.MergedNotes, in.Files, in.Accept = long, strings.Fields(long), []string{long}
 	in.Tried = slices.Repeat([]progress.Attempt{{Tried: long, Result: long}}, 20)
 	trimmed := func(limit int) (out []string) {
 		whole := map[string]int{}
@@ -371,10 +370,10 @@ func TestOrderOfTrimming(t *testing.T) {
 		want []string
 	}{
 		{0, nil},
-		{600, []string{"LESSONS"}},
-		{3 << 10, []string{"FILES", "LESSONS"}},
-		{20 << 10, []string{"FILES", "LESSONS", "PLAN"}},
-		{50 << 10, []string{"ACCEPTANCE", "FILES", "LESSONS", "PLAN"}},
+		{600, []string{"MERGED"}},
+		{8 << 10, []string{"FILES", "MERGED"}},
+		{20 << 10, []string{"FILES", "MERGED", "PLAN"}},
+		{56 << 10, []string{"ACCEPTANCE", "FILES", "MERGED", "PLAN"}},
 	} {
 		if diff := cmp.Diff(tc.want, trimmed(total-tc.less)); diff != "" {
 			t.Errorf("%d bytes less (-want +got):\n%s", tc.less, diff)

@@ -27,7 +27,7 @@ type trim int
 const (
 	trimNever trim = iota
 	trimProject
-	trimLessons
+	trimMerged
 	trimFiles
 	trimPlan
 	trimDiff
