@@ -170,16 +170,16 @@ func TestB1WithoutWriteNothingHappensAndTheIssueSaysWhy(t *testing.T) {
 	}
 }
 
-// TestVagueIssueIsAskedAboutBeforeAnythingIsSpent: nothing starts until the
-// issue says what to do.
-func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
+// TestPlannerAsksBeforeAnythingIsBuilt: one call reads the issue, and nothing is built until
+// the issue says what to do.
+func TestPlannerAsksBeforeAnythingIsBuilt(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
+	st := newStage(t, setting{script: asksFirst})
 	s := st.serve()
 	issue := st.label("Make it faster", "<!-- describe it -->The app is slow.")
 	state := st.ended(s.store, issue)
-	if state.End != run.EndAwaitingPerson || len(state.History) != 0 || state.Starts != 0 {
-		t.Fatalf("ended %s after %d agents: %s", state.End, len(state.History), state.EndDetail)
+	if state.End != run.EndAwaitingPerson || state.Starts != 1 {
+		t.Fatalf("ended %s after %d agents: %s", state.End, state.Starts, state.EndDetail)
 	}
 	row, err := s.store.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
 	if err != nil || row.EndReason != run.EndAwaitingPerson {
@@ -190,12 +190,12 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 	if len(got.Comments) != 1 {
 		t.Fatalf("comments: %+v", got.Comments)
 	}
-	for _, want := range append(state.Questions, "has questions", "hides: 1 HTML comment.", "add it again") {
+	for _, want := range append(state.Questions, "has questions", "hides: 20 characters.", "add it again") {
 		if !strings.Contains(got.Comments[0].Body, want) {
 			t.Errorf("the comment lacks %q:\n%s", want, got.Comments[0].Body)
 		}
 	}
-	if len(state.Questions) < 2 || !slices.Contains(got.Labels, "ralph") {
+	if len(state.Questions) != 1 || !slices.Contains(got.Labels, "ralph") {
 		t.Errorf("questions %q, labels %q", state.Questions, got.Labels)
 	}
 	if branches, err := st.sim.Branches(person, repoOf); err != nil || branches["ralph/1"] != "" {
@@ -203,6 +203,7 @@ func TestVagueIssueIsAskedAboutBeforeAnythingIsSpent(t *testing.T) {
 	}
 
 	// The answer is an edit and the label again.
+	st.script(writesAll)
 	if err := st.sim.EditIssue(person, repoOf, issue.Number, person, "Say hello", threeTasks); err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +291,7 @@ func TestRepositoryMayDeclineToBeAsked(t *testing.T) {
 	t.Parallel()
 	st := newStage(t, setting{
 		files:  map[string]string{"README.md": "x\n", ".github/ralph.yml": "plan: {ask: never}\n"},
-		script: "model: scripted\nplan:\n  - {title: Write one}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
+		script: plansOne,
 	})
 	s := st.serve()
 	if state := st.ended(s.store, st.label("Make it faster", "")); state.End != run.EndAllTasksComplete {

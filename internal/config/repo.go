@@ -91,7 +91,7 @@ type Progress struct {
 
 // Plan says what becomes of an issue before it is worked.
 type Plan struct {
-	// Ask is "auto" (ask on the issue where it is too vague to work from),
+	// Ask is "auto" (the planner may ask on the issue what it cannot assume),
 	// "never", or "" for the default.
 	Ask string
 	// Approval is "required" (a person approves the plan before it is worked),

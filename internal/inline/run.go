@@ -49,7 +49,7 @@ type Options struct {
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
-	// Ask says whether a vague plan ends the run with questions; "" leaves it to
+	// Ask says whether a planner may end the run with questions; "" leaves it to
 	// the repository.
 	Ask plan.Ask
 	// DataDir is where runs keep their work trees and state.

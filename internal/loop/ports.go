@@ -60,7 +60,7 @@ type Settings struct {
 	// the operator does; nil leaves it to the operator.
 	Egress []string
 	Model  string
-	// Ask says whether a vague plan makes the run ask instead of planning.
+	// Ask says whether a planner may ask a person instead of planning.
 	Ask plan.Ask
 	// NeedsApproval: a person approves the plan before it is worked.
 	NeedsApproval bool

@@ -533,10 +533,6 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
 		}
-		if v := plan.Judge(s.Plan); v.Vague && s.Ask != plan.AskNever {
-			s.Questions = v.Questions()
-			return e.finish(s, run.EndAwaitingPerson, "it does not say exactly what to do yet")
-		}
 	}
 	if s.Build != nil {
 		s.Stage = stageImage
@@ -887,11 +883,6 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		commands = append(commands, g.Command)
 	}
 	guidance := s.Guidance
-	if why, yes := plan.Oversized(task); yes && s.Job == prompt.JobBuild {
-		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+
-			". Do a first part that works by itself, and add the rest as "+
-			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
-	}
 	if s.Job == prompt.JobBuild || s.Job == prompt.JobReview {
 		guidance = append(slices.Clip(guidance), s.Advice...)
 	}
@@ -910,7 +901,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.interesting(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
-		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise,
+		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise, MayAsk: s.Ask != plan.AskNever,
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -1131,7 +1122,7 @@ func (s *State) takeProposal(status AgentStatus) {
 	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
-	if s.Job == prompt.JobBuild {
+	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
 		s.Proposal.Claim = prompt.ReadPromise(status.Final, s.Promise)
 	}
 }

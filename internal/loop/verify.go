@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -223,6 +224,11 @@ func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) 
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
 	}
+	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
+		s.Questions = []string{said.Words} // what it wrote besides is half a plan
+		s.Stage = stagePlanned
+		return Next{}, nil
+	}
 	// Half a plan would pass for the whole.
 	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
 		s.Violations = nil
@@ -238,6 +244,10 @@ func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) 
 func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
+	}
+	if len(s.Questions) > 0 {
+		s.Proposal = nil
+		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {

@@ -400,8 +400,8 @@ func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
 		WorkTree: w, Trees: w, Runner: w, Publisher: w,
 		Attempts: w,
-		Now:  func() time.Time { return w.now },
-		Emit: func(ev run.Event) { w.events = append(w.events, ev) },
+		Now:      func() time.Time { return w.now },
+		Emit:     func(ev run.Event) { w.events = append(w.events, ev) },
 	}
 }
 

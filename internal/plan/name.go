@@ -43,8 +43,8 @@ func TextSlug(text string) string {
 
 // FromText makes a plan of the words of a person. It fails as FromFile does.
 func FromText(text string) (Plan, error) {
-	text, removed := clean(text)
-	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	text, removed := progress.Clean(text)
+	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}

@@ -79,6 +79,8 @@ type Input struct {
 	// Promise are the words between <promise> and </promise> by which the call says that
 	// all is done, "" where it says so in our own form.
 	Promise string
+	// MayAsk: a planner may ask a person instead of planning.
+	MayAsk bool
 	// Criteria are what a verifier has to answer, one by one.
 	Criteria []string
 	// GateCommands are what the host will run on the result.
@@ -114,6 +116,9 @@ func Render(t Templates, in Input) (string, error) {
 	w.assignment(in)
 	w.template(template, in)
 	ending := closing(in.Job)
+	if in.Job == JobPlan && in.MayAsk {
+		ending = endPlan
+	}
 	if in.Job == JobBuild && in.Promise != "" {
 		ending = fmt.Sprintf(endPromise, strings.ReplaceAll(name(in.Promise), w.nonce, "[removed]"))
 	}
@@ -203,6 +208,15 @@ begins with the word RALPH_RESULT and a colon, followed by one of these:
 - partial, a colon, and what is left, for the next call to continue with;
 - blocked, a colon, and what is missing, if only a person can provide it: access, a decision, a key;
 - failed, a colon, and why, if it does not work and you do not know how to continue.
+`
+	endPlan = `
+## If you cannot plan
+
+Nobody answers during this session, but a person can answer before the next one. Ask only where the plan leaves open
+what is wanted, the repository does not tell either, and a wrong assumption would cost more than the wait. Then write
+no task, and end your last message with a line of its own: the word RALPH_RESULT and a colon, the word blocked and a
+colon, and on the same line what you have to know, one to three questions, in the language of the plan. In all other
+cases make the most sensible assumption and plan.
 `
 	endVerify = `
 ## How to end
