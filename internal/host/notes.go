@@ -17,8 +17,8 @@ import (
 // much in bytes, of one and of all.
 const (
 	MaxNoted      = 5
-	maxNotesOfOne = 2 << 10
-	maxNotes      = 6 << 10
+	maxNotesOfOne = 1 << 10
+	maxNotes      = 4 << 10
 )
 
 // mergedNotes are the patterns and learnings that earlier work noted, the newest first.

@@ -52,7 +52,7 @@ func TestMergedNotesOnlyOfMergedWork(t *testing.T) {
 			t.Errorf("%q is told %d times, want %d:\n%.400s", text, n, want, got)
 		}
 	}
-	if len(got) > 6<<10 {
+	if len(got) > 4<<10 {
 		t.Errorf("%d bytes are told", len(got))
 	}
 	if got, _ := open(src, []string{"- of a pull request"}, nil); got != "- of a pull request\n" {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"crypto/rand"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -265,6 +266,8 @@ type Position struct {
 	Stage     Stage
 	StartedAt time.Time
 	EndedAt   time.Time
+	// NonceKey is what the nonces of this run's prompts are made of, at random.
+	NonceKey string
 
 	// WaitUntil is when the run goes on, with the stage Resume.
 	WaitUntil time.Time
@@ -643,7 +646,10 @@ func NewState(r Request, now time.Time) State {
 	r.Limits = r.Limits.WithDefaults(run.DefaultLimits())
 	r.Gates = withDefaults(r.Gates)
 	r.Earlier = r.Earlier.bounded()
-	s := State{Request: r, Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now}}
+	s := State{
+		Request:  r,
+		Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now, NonceKey: rand.Text()},
+	}
 	s.makeMaps()
 	return s
 }

@@ -137,9 +137,6 @@ type Engine struct {
 	Attempts Attempts
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
-
-	// project is what was last told of a tree.
-	project struct{ tree, text string }
 }
 
 // Step takes the run one transition further. On an error the state is the one
@@ -890,12 +887,12 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		guidance = append(slices.Clip(guidance), s.Notes...)
 		s.Noted = len(s.Notes)
 	}
-	project, err := e.projectOf(ctx, s.HeadTree)
+	names, err := e.Trees.Names(ctx, s.HeadTree)
 	if err != nil {
-		return Next{}, err
+		return Next{}, fmt.Errorf("look at the project: %w", err)
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Project: project,
+		Project: prompt.Project(names),
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
@@ -922,31 +919,6 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
 	}, s)
 	return Next{}, nil
-}
-
-// maxManifest bounds the files that a project is told by, in bytes.
-const maxManifest = 64 << 10
-
-// projectOf is what agents are told of a tree. It is found out once for each.
-func (e *Engine) projectOf(ctx context.Context, tree string) (string, error) {
-	if e.project.tree == tree {
-		return e.project.text, nil
-	}
-	files, err := e.Trees.Files(ctx, tree)
-	if err != nil {
-		return "", fmt.Errorf("look at the project: %w", err)
-	}
-	var failed error
-	text := prompt.Project(files, func(name string) ([]byte, bool) {
-		src, ok, err := e.Trees.File(ctx, tree, name, maxManifest)
-		failed = errors.Join(failed, err)
-		return src, ok
-	})
-	if failed != nil {
-		return "", fmt.Errorf("look at the project: %w", failed)
-	}
-	e.project.tree, e.project.text = tree, text
-	return text, nil
 }
 
 // maxEvidence bounds one line of evidence, in bytes.
@@ -999,10 +971,10 @@ func (e *Engine) left(s State) prompt.Left {
 	return left
 }
 
-// nonce marks where untrusted text begins and ends in a prompt. Who wrote the
-// text could not know it: the run's name is made at random after that.
+// nonce marks where untrusted text begins and ends in a prompt. It is another one for each
+// start, and nobody who sees what was published of the run, or an earlier prompt, knows it.
 func nonce(s State) string {
-	sum := sha256.Sum256([]byte(processName(s) + "\x00" + s.Plan.SHA256))
+	sum := sha256.Sum256([]byte(s.NonceKey + "\x00" + processName(s)))
 	return hex.EncodeToString(sum[:8])
 }
 

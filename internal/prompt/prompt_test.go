@@ -337,46 +337,42 @@ func TestFitsInAnyCase(t *testing.T) {
 	})
 }
 
-// Where all is too much, sections give way one after the other.
-func TestOrderOfTrimming(t *testing.T) {
+// Each section has a maximum of its own, and all of them fit beside two texts of a
+// repository's own, whatever the job: no section takes from another.
+func TestSectionsFitTogether(t *testing.T) {
 	t.Parallel()
-	in := input(t)
 	long := strings.Repeat("word ", 20<<10)
-	in.PlanText, in.LastFailure, in.Violations, in.Guidance = long, long, []string{long}, []string{long}
-	in.MergedNotes, in.Files, in.Accept = long, strings.Fields(long), []string{long}
-	in.Tried = slices.Repeat([]progress.Attempt{{Tried: long, Result: long}}, 20)
-	trimmed := func(limit int) (out []string) {
-		whole := map[string]int{}
-		for _, s := range fit(sections(in), 1<<30) {
-			whole[s.label] = len(s.text)
-		}
-		for _, s := range fit(sections(in), limit) {
-			if len(s.text) == whole[s.label] {
-				delete(whole, s.label)
-			}
-		}
-		for label := range whole {
-			out = append(out, label)
-		}
-		slices.Sort(out)
-		return out
+	texts := Templates{}
+	for _, name := range Names() {
+		texts[name] = strings.Repeat("rule\n", MaxTemplate/5)
 	}
-	total := 0
-	for _, s := range fit(sections(in), 1<<30) {
-		total += s.size()
+	doc, err := progress.Parse([]byte("# Progress: x\n\n## Tasks\n\n" + strings.Repeat("- [ ] "+long[:400]+"\n", 100) +
+		"\n## Codebase Patterns\n\n" + long + "\n\n## Learnings\n\n" + long + "\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		less int
-		want []string
-	}{
-		{0, nil},
-		{600, []string{"MERGED"}},
-		{8 << 10, []string{"FILES", "MERGED"}},
-		{20 << 10, []string{"FILES", "MERGED", "PLAN"}},
-		{56 << 10, []string{"ACCEPTANCE", "FILES", "MERGED", "PLAN"}},
-	} {
-		if diff := cmp.Diff(tc.want, trimmed(total-tc.less)); diff != "" {
-			t.Errorf("%d bytes less (-want +got):\n%s", tc.less, diff)
+	for _, job := range []Job{JobPlan, JobBuild, JobSplit, JobReview, JobVerify} {
+		in := Input{
+			Job: job, PlanName: long, PlanFile: long, ProgressFile: long, PlanText: long, Accept: []string{long},
+			Project: long, Progress: doc, Attempt: 3, Tried: slices.Repeat([]progress.Attempt{{Tried: long, Result: long, Next: long}}, 20),
+			Task:        run.Task{ID: "T1", Title: long, Accept: []string{long}},
+			LastFailure: long, Violations: []string{long}, Guidance: []string{long}, MergedNotes: long,
+			Files: slices.Repeat([]string{long}, 20), Diff: long, Said: long, Unfinished: long, Promise: long,
+			Criteria: slices.Repeat([]string{long}, 40), GateCommands: []string{long}, Nonce: nonce, MayAsk: true,
+			Left: Left{Attempts: 1, Iterations: 1, Time: time.Hour, USD: 1},
+		}
+		if job == JobBuild {
+			in.Role = run.RoleDebugger
+		}
+		got, err := Render(texts, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > MaxSize {
+			t.Errorf("%s: %d bytes, at most %d", job, len(got), MaxSize)
+		}
+		if n := strings.Count(got, "----- END "); n < 8 || strings.Count(got, "----- BEGIN ") != n {
+			t.Errorf("%s has %d sections", job, n)
 		}
 	}
 }
