@@ -262,6 +262,26 @@ func TestPlannersQuestions(t *testing.T) {
 	}
 }
 
+// What looks like a box and could not be read may be open work: the run does not say that all
+// is done, with a task worked or without.
+func TestUnreadBoxesAreNotDone(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"- [x] one\n- [~] two\n", "- [ ] one\n- [~] two\n", "- [x] one\n  - [ ] part\n"} {
+		w := newWorld(t)
+		s := w.drive(loop.NewState(request(t, text), w.now), nil)
+		var told []string
+		for _, ev := range w.events {
+			told = append(told, ev.Text)
+		}
+		if s.End != run.EndAwaitingPerson || !strings.Contains(s.EndDetail, "were not read: 1") {
+			t.Errorf("%q ended %s: %s", text, s.End, s.EndDetail)
+		}
+		if !strings.Contains(strings.Join(told, "\n"), "Line 2,") {
+			t.Errorf("%q: line 2 is not named in %q", text, told)
+		}
+	}
+}
+
 func TestPromptsSayWhenAllIsDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -1296,6 +1297,10 @@ func (e *Engine) Fail(s State, detail string) State {
 
 // finish sets the reason and leaves the telling to the last stage.
 func (e *Engine) finish(s *State, reason run.EndReason, detail string) (Next, error) {
+	if n := s.Plan.Unread; reason.Complete() && n > 0 {
+		reason = run.EndAwaitingPerson
+		detail = "the tasks that were read are done; lines of the plan that may be open work were not read: " + strconv.Itoa(n)
+	}
 	s.End, s.EndDetail = reason, detail
 	s.Phase, s.Stage = run.PhaseFinishing, stageEnd
 	s.WaitUntil = time.Time{}

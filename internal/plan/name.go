@@ -66,7 +66,7 @@ func FromPrompt(text, promise string) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Tasks = []run.Task{{ID: "T1", Title: p.Title, Status: run.TaskOpen}}
-	p.Accept, p.Findings = nil, nil
+	p.Accept, p.Findings, p.Unread = nil, nil, 0
 	p.SHA256 = sum(p.Title, p.Text+"\x00"+promise)
 	return p, nil
 }

@@ -47,6 +47,8 @@ type Plan struct {
 	NoCommit bool
 	// Findings are sentences on what the plan says and nobody can heed.
 	Findings []string
+	// Unread counts boxes that may be open work and are no tasks. Findings name them.
+	Unread int
 	// Branch is the git branch that a prd.json wants to be worked on, "" for none.
 	// Nobody has checked it.
 	Branch string
@@ -82,6 +84,7 @@ func FromIssue(title, body string) (Plan, error) {
 		return Plan{}, unreadable("The issue", err)
 	}
 	p.fill(doc)
+	p.unread(text)
 	return p, nil
 }
 
@@ -122,6 +125,7 @@ func FromFile(name string, src, notes []byte) (Plan, error) {
 	}
 	p.NoCommit = doc.HasLine(noCommit)
 	p.fill(doc)
+	p.unread(text)
 	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
 	if len(notes) == 0 {
 		return p, nil
