@@ -1,8 +1,8 @@
 package loop
 
 import (
-	"crypto/rand"
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
