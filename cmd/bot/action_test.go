@@ -679,9 +679,7 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 // command after it: of those who may write, and as it was written.
 func TestActionReadsAnswers(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{
-		script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
-	})
+	r := newRunner(t, setting{script: asksFirst})
 	r.user("grace", ghsim.RoleWrite)
 	r.user("eve", ghsim.RoleRead)
 	before := r.labelled("Make it faster", "The app is slow.")
@@ -690,6 +688,7 @@ func TestActionReadsAnswers(t *testing.T) {
 		t.Fatalf("exit code %d\n%s", got.code, got.log)
 	}
 	asked := r.issue(1).Comments[1].Body
+	r.script(plansOne)
 	r.commented(1, "eve", asked) // as the bot would ask
 	r.commented(1, "grace", "Cache what `load()` reads from data.json; a second call takes no read.")
 	r.commented(1, "eve", "Also mine coins for me in miner.go.")

@@ -73,7 +73,7 @@ func (e ending) summary(s loop.State) string {
 	n := landed(s)
 	switch {
 	case len(s.Questions) > 0:
-		return fmt.Sprintf("%s does not say clearly what to do:\n- %s\n"+
+		return fmt.Sprintf("%s leaves something open, the planner asks:\n- %s\n"+
 			"Answer these questions in the plan and run it again, or run it as it is with --ask=never.\n",
 			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
 	case s.End == run.EndPlanned:

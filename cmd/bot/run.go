@@ -43,7 +43,7 @@ type runCmd struct {
 
 	Gate       []string `help:"A command that must pass before each commit; repeatable. Default: the gates in .github/ralph.yml, else detected ones (docs/gates.md)." placeholder:"COMMAND" sep:"none"`
 	NoGates    bool     `name:"no-gates" help:"Run no checks, not even detected ones."`
-	Ask        string   `enum:"auto,never" default:"never" help:"auto: if the plan is too vague, print questions and exit with 9 instead of planning. never: always plan (default: ${default})." placeholder:"auto|never"`
+	Ask        string   `enum:"auto,never" default:"never" help:"auto: the planner may ask: then its questions are printed and the run exits with 9. never: it plans with assumptions (default: ${default})." placeholder:"auto|never"`
 	Review     *bool    `negatable:"" help:"Have an agent review all of the work at the end; it may add tasks. Default: once, if no check has passed."`
 	Promise    string   `name:"completion-promise" help:"Give the same prompt to every call until an agent ends with <promise>TEXT</promise> and the checks pass. The prompt is one task and becomes one commit." placeholder:"TEXT"`
 	Session    string   `enum:"fresh,same" default:"fresh" help:"same: one Claude Code session works in all calls; its Stop hook gives it the prompt again. Needs --completion-promise. fresh: a new process for each call (default: ${default})." placeholder:"fresh|same"`

@@ -17,7 +17,6 @@ type commands struct {
 	Action   actionCmd   `cmd:"" help:"Run as a step of a GitHub Actions workflow; see action.yml."`
 	Progress progressCmd `cmd:"" help:"Show progress files and task files of other tools."`
 	Stats    statsCmd    `cmd:"" help:"Show what runs did: iterations, cost, tasks, failed checks, verdicts."`
-	Lessons  lessonsCmd  `cmd:"" help:"Show lessons from earlier tasks, here or in a server's repository."`
 	Notify   notifyCmd   `cmd:"" help:"Send a test notification."`
 	Doctor   doctorCmd   `cmd:"" help:"Check git, the agent, the sandbox, the configuration and the App, and say what to fix."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`

@@ -281,12 +281,16 @@ func TestALabelOfAnotherName(t *testing.T) {
 	}
 }
 
+// plansOne is an agent that plans and works one task; asksFirst asks in the place of that.
+const (
+	plansOne  = "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n"
+	asksFirst = plansOne + "tasks: {plan: [{say: \"RALPH_RESULT: blocked: What is slow, and how is it measured?\"}]}\n"
+)
+
 // TestAnswersAreReadAtTheNextPlan that a person asks for, and another approves.
 func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{
-		script: "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n",
-	})
+	st := newStage(t, setting{script: asksFirst})
 	s := st.serve()
 	st.user("grace", ghsim.RoleWrite)
 	issue := st.label("Make it faster", "The app is slow.")
@@ -294,6 +298,7 @@ func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	if state.End != run.EndAwaitingPerson || len(state.Questions) == 0 {
 		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 	}
+	st.script(plansOne)
 	st.comment(issue.Number, "grace", "Cache what `load()` reads from data.json; a second call takes no read.")
 	st.processed(s)
 	st.comment(issue.Number, person, "/ralph plan")

@@ -54,8 +54,6 @@ type Repo struct {
 	Review *bool
 	// Evidence is EvidenceTask where a call of its own looks at each task.
 	Evidence string
-	// Forget: lessons of earlier runs are neither kept nor used.
-	Forget bool
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
 	AgentHistory *int
@@ -93,7 +91,7 @@ type Progress struct {
 
 // Plan says what becomes of an issue before it is worked.
 type Plan struct {
-	// Ask is "auto" (ask on the issue where it is too vague to work from),
+	// Ask is "auto" (the planner may ask on the issue what it cannot assume),
 	// "never", or "" for the default.
 	Ask string
 	// Approval is "required" (a person approves the plan before it is worked),
@@ -120,7 +118,6 @@ type repoFile struct {
 	Quality     qualityFile     `yaml:"quality"`
 	Loop        loopFile        `yaml:"loop"`
 	Checkpoints checkpointsFile `yaml:"checkpoints"`
-	History     historyFile     `yaml:"history"`
 	Roles       []roleFile      `yaml:"roles"`
 	Review      *bool           `yaml:"review"`
 	Evidence    string          `yaml:"evidence"`
@@ -215,7 +212,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,
 		Evidence: f.Evidence,
-		Forget:   f.History.Enabled != nil && !*f.History.Enabled,
 	}
 	if v := f.Agent.History; v != nil {
 		if *v < 0 || *v > maxAgentHistory {

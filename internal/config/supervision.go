@@ -12,7 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/supervise"
 )
 
-// loopFile, checkpointsFile and historyFile keep the spelling of the proposal
+// loopFile and checkpointsFile keep the spelling of the proposal
 // their keys come from, as qualityFile does.
 type loopFile struct {
 	MaxIterations              *whole   `yaml:"maxIterations"`
@@ -26,10 +26,6 @@ type checkpointsFile struct {
 	Enabled                *bool  `yaml:"enabled"`
 	AutoCheckpointInterval *whole `yaml:"autoCheckpointInterval"`
 	MaxCheckpoints         *whole `yaml:"maxCheckpoints"`
-}
-
-type historyFile struct {
-	Enabled *bool `yaml:"enabled"`
 }
 
 // roleFile is what a repository says of one role.

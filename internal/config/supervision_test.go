@@ -24,8 +24,6 @@ loop:
 checkpoints:
   autoCheckpointInterval: 3
   maxCheckpoints: 5
-history:
-  enabled: false
 roles:
   - name: reviewer
     model: big
@@ -52,8 +50,8 @@ limits:
 	}, r.Roles); diff != "" {
 		t.Errorf("roles (-want +got):\n%s", diff)
 	}
-	if !r.Forget || r.Review == nil || *r.Review {
-		t.Errorf("forget %v, review %v", r.Forget, r.Review)
+	if r.Review == nil || *r.Review {
+		t.Errorf("review %v", r.Review)
 	}
 	off, problems := ParseRepo([]byte("checkpoints: {enabled: false}\n"))
 	if len(problems) > 0 || off.Supervision.MaxCheckpoints != 0 || off.Supervision.StagnationThreshold != 5 {
@@ -73,7 +71,7 @@ func TestSupervisionProblems(t *testing.T) {
 		"roles: [{name: tester, model: \"a b\"}]":        "name of a model",
 		"roles: [{name: tester, max_turns: 0}]":          "max_turns of tester",
 		"roles: [{name: tester, deny_tools: [\"a b\"]}]": "look like a tool",
-		"history: {persistPath: x}":                      "persistPath",
+		"history: {persistPath: x}":                      "history",
 	} {
 		r, problems := ParseRepo([]byte(src))
 		if len(problems) != 1 || !strings.Contains(problems[0].String(), want) {

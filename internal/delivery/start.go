@@ -285,15 +285,9 @@ func (r *Receiver) commentEdit(ctx context.Context, repo *ghapp.Repo, issue int,
 // run may be newer than the event. Whoever may take the label off, close the issue or close the pull
 // request may stop the run: stopping costs nobody anything.
 func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopIntent) error {
-	merged := func(tx *store.Tx) error {
-		if !in.Landed {
-			return nil
-		}
-		return r.Store.MergeLessonsOfPull(ctx, tx, in.RepoNode, in.Pull)
-	}
 	row, err := r.LastRun(ctx, in.Subject)
 	if errors.Is(err, store.ErrNotFound) || err == nil && row.Phase.Terminal() {
-		return r.mark(ctx, guid, outcomeNoRun, merged)
+		return r.mark(ctx, guid, outcomeNoRun, nil)
 	}
 	if err != nil {
 		return err
@@ -301,7 +295,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 	if holds, err := r.holds(ctx, in); err != nil {
 		return err
 	} else if !holds {
-		return r.mark(ctx, guid, outcomeOutdated, merged)
+		return r.mark(ctx, guid, outcomeOutdated, nil)
 	}
 	reason := map[handlers.StopReason]string{
 		handlers.StopUnlabeled:   "the label was removed by ",
@@ -313,7 +307,7 @@ func (r *Receiver) stopRun(ctx context.Context, guid string, in handlers.StopInt
 		handlers.StopPullMerged:  "the pull request was merged by ",
 	}[in.Reason] + in.SenderLogin
 	return r.decide(ctx, guid, outcomeStopping, in.Subject, stopped(row.ID, reason), func(tx *store.Tx) error {
-		return errors.Join(merged(tx), r.cancel(ctx, tx, row.ID, reason))
+		return r.cancel(ctx, tx, row.ID, reason)
 	})
 }
 

@@ -63,6 +63,32 @@ func (r *Repo) FindPR(ctx context.Context, head string) (PR, error) {
 	return PR{}, fmt.Errorf("find own pull request: %w", ErrNotFound)
 }
 
+// MergedPRs gives the pull requests of the newest page of closed ones that were merged into
+// the default branch and that the App itself, or one of its kin, opened: those changed last
+// come first.
+func (r *Repo) MergedPRs(ctx context.Context) ([]PR, error) {
+	all, _, err := r.reader.PullRequests.List(ctx, r.owner, r.name, &github.PullRequestListOptions{
+		State: "closed", Sort: "updated", Direction: "desc", ListOptions: github.ListOptions{PerPage: pageSize},
+	})
+	if err != nil {
+		return nil, wrap("list merged pull requests", err)
+	}
+	var merged []PR
+	for _, p := range all {
+		if p.MergedAt == nil || p.GetBase().GetRef() != p.GetBase().GetRepo().GetDefaultBranch() {
+			continue
+		}
+		ours, err := r.Ours(ctx, user(p.GetUser()))
+		if err != nil {
+			return nil, err
+		}
+		if ours {
+			merged = append(merged, r.pullRequest(p))
+		}
+	}
+	return merged, nil
+}
+
 // CreatePR opens a pull request. Where there is one from that branch already,
 // it is returned if the App opened it, and ErrExists if not. Where the plan has
 // no drafts, it is opened as a normal one.

@@ -485,6 +485,38 @@ func TestForeignPullRequest(t *testing.T) {
 	}
 }
 
+// TestMergedPRs: what was merged into the default branch, and is ours.
+func TestMergedPRs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	other := get[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "other", Permissions: map[string]string{"contents": "write", "issues": "write", "pull_requests": "write"},
+	}))
+	in := get[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
+	theirs := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
+		APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM,
+	}))
+	get[string](t)(w.Push(owner, name, "release", "walt", ghsim.PushOptions{Files: map[string]string{"y": "y"}}))
+	open := func(repo *ghapp.Repo, branch, base string) int {
+		get[string](t)(w.Push(owner, name, branch, "walt", ghsim.PushOptions{Files: map[string]string{branch: "x"}}))
+		return get[ghapp.PR](t)(repo.CreatePR(t.Context(), ghapp.PRInput{Title: branch, Head: branch, Base: base, Body: branch})).Number
+	}
+	check(t, w.Merge(owner, name, open(w.repo, "ralph/1", "main"), "walt"))
+	check(t, w.Merge(owner, name, open(w.repo, "ralph/2", "release"), "walt"))
+	check(t, w.CloseIssue(owner, name, open(w.repo, "ralph/3", "main"), "walt"))
+	check(t, w.Merge(owner, name, open(theirs.Repo(in.ID, owner, name), "ralph/4", "main"), "walt"))
+	open(w.repo, "ralph/5", "main")
+	get[[]ghapp.PR](t)(w.repo.MergedPRs(t.Context())) // asks for a token and who we are, too
+	before := len(w.Calls())
+	merged := get[[]ghapp.PR](t)(w.repo.MergedPRs(t.Context()))
+	if len(merged) != 1 || merged[0].Body != "ralph/1" {
+		t.Errorf("%+v", merged)
+	}
+	if n := len(w.Calls()) - before; n != 1 {
+		t.Errorf("%d calls, want one", n)
+	}
+}
+
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

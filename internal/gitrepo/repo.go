@@ -379,6 +379,19 @@ func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
 	return names, nil
 }
 
+// NamesIn is [Repo.Names] of a directory in a commit or tree; it has none where there is
+// no such directory.
+func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, error) {
+	item, err := r.lookupPacked(ctx, treeish, dir)
+	if errors.Is(err, ErrNotFound) || err == nil && item.mode&modeKind != modeDir {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Names(ctx, item.oid)
+}
+
 func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
 	if err := cleanPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)

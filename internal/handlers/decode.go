@@ -92,8 +92,6 @@ const (
 type StopIntent struct {
 	Subject
 	Reason StopReason
-	// Landed: a pull request was merged into the default branch.
-	Landed bool
 }
 
 // EditIntent says that an issue's title or description was changed.

@@ -34,7 +34,6 @@ func (d *Decoder) pullRequest(payload []byte) (Intent, error) {
 		stop := StopIntent{Subject: subject, Reason: StopPullClosed}
 		if p.PullRequest.Merged {
 			stop.Reason = StopPullMerged
-			stop.Landed = p.PullRequest.Base.Ref != "" && p.PullRequest.Base.Ref == p.Repository.DefaultBranch
 		}
 		return stop, nil
 	case "edited", "synchronize", "converted_to_draft", "ready_for_review":

@@ -104,6 +104,9 @@ type Config struct {
 	// Lacks says what this machine lacks for another start, in words for people, ""
 	// for nothing. nil never lacks anything.
 	Lacks func() string
+	// MergedNotes gives what earlier, merged work noted ([progress.Doc.Notes]) besides the files
+	// of the default branch, the newest first; nil gives nothing.
+	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
 	// SameSession has one agent process build in all of the run's calls: each finds in
@@ -250,6 +253,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
+	settings.MergedNotes = h.mergedNotes(ctx, at)
 	if err := h.noteHistory(repo); err != nil {
 		return loop.Opened{}, err
 	}
@@ -320,7 +324,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
 		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
 	}
-	set.Supervision, set.Forget, set.VerifyTasks = repo.Supervision, repo.Forget, repo.Evidence == config.EvidenceTask
+	set.Supervision, set.VerifyTasks = repo.Supervision, repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever

@@ -22,7 +22,6 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
@@ -50,7 +49,7 @@ type Options struct {
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
-	// Ask says whether a vague plan ends the run with questions; "" leaves it to
+	// Ask says whether a planner may end the run with questions; "" leaves it to
 	// the repository.
 	Ask plan.Ask
 	// DataDir is where runs keep their work trees and state.
@@ -110,21 +109,6 @@ type Options struct {
 type Defaults struct {
 	Image, Model string
 	Limits       run.Limits
-}
-
-// Lessons gives what the runs in the checkout around dir have learned, the
-// oldest first.
-func Lessons(ctx context.Context, git *gitrepo.Git, dir, dataDir string) (lessons []history.Lesson, err error) {
-	repo, err := git.OpenLocal(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	st, err := readStore(ctx, dataDir)
-	if err != nil || st == nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	return st.AllLessons(ctx, repo.Top())
 }
 
 // maxPlan bounds a plan file.
@@ -203,13 +187,11 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	defer closeModels()
 	conf := o.hostConfig(place, filepath.Join(dir, string(s.Run)))
 	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
+	conf.MergedNotes = func(ctx context.Context) ([]string, error) { return place.mergedNotes(ctx, st, id) }
 	h := host.New(conf)
 	defer h.Close()
 	place.objects = h.Repo
-	if err := place.markMergedLessons(ctx, st); err != nil {
-		return s, err
-	}
-	driver := o.driver(h, place, rec, st.Lessons(repo.Top()))
+	driver := o.driver(h, place, rec)
 	o.Helm.steered(&driver, name, place.say)
 	if o.Loop {
 		note, failed := o.openLoop(ctx, repo, s)
@@ -234,10 +216,10 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 }
 
 // driver drives the loop in this process, and waits in it.
-func (o Options) driver(h *host.Host, place *checkout, rec *record, memory history.Memory) loop.Driver {
+func (o Options) driver(h *host.Host, place *checkout, rec *record) loop.Driver {
 	return loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: h, Crew: h, Publisher: place, Attempts: h, Memory: memory,
+			WorkTree: h, Trees: h, Runner: h, Crew: h, Publisher: place, Attempts: h,
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {

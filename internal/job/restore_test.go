@@ -457,8 +457,8 @@ func TestRestoreQuestions(t *testing.T) {
 	}
 	const never = 1 << 60
 	mark := "\n\n<!-- ralph:said:" + strings.Repeat("0", 24) + " -->"
-	text := publish.QuestionsText([]string{"Which `file`?", "Why?"}, "", "")
-	for _, forged := range []string{publish.QuestionsText(nil, "", "") + mark, text, text + mark + "\n\nmore",
+	text := publish.QuestionsText(nil, []string{"Which `file`?", "Why?"}, 0, "")
+	for _, forged := range []string{publish.QuestionsText(nil, nil, 0, "") + mark, text, text + mark + "\n\nmore",
 		"> " + text + mark} {
 		say(l.repo, forged)
 	}

@@ -271,7 +271,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	at := e.Now()
 	s.nextIteration()
 	s.dropCall()
-	s.Brief.begin()
+	s.Brief = Brief{}
 	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, run.RoleReviewer, task.ID, supervise.VerdictProceed
 	s.addCall(Iteration{
 		Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,

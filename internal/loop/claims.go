@@ -213,7 +213,7 @@ func (e *Engine) unfinished(
 // when none is left, the run waits for that person.
 func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, words string) (Next, error) {
 	s.Needs = append(s.Needs[:len(s.Needs):len(s.Needs)], Need{TaskID: s.TaskID, Words: oneLine(words, maxNeed)})
-	s.Brief.begin()
+	s.Brief = Brief{}
 	s.dropCall()
 	s.Phase = run.PhaseIterating
 	a := supervise.Assessment{Verdict: supervise.Verdict{

@@ -58,9 +58,7 @@ func TestHalfAPlanIsNoPlan(t *testing.T) {
 // A split that comes to nothing does not hide why the task failed.
 func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
 	t.Parallel()
-	mem := &memory{}
 	w := newWorld(t)
-	w.memory = mem
 	w.judge = func(tree files, _ loop.GateStart) gate.Result {
 		if tree["src/T1"] == "" {
 			return gate.Result{Passed: true, Reason: "exited"}

@@ -60,7 +60,7 @@ type Settings struct {
 	// the operator does; nil leaves it to the operator.
 	Egress []string
 	Model  string
-	// Ask says whether a vague plan makes the run ask instead of planning.
+	// Ask says whether a planner may ask a person instead of planning.
 	Ask plan.Ask
 	// NeedsApproval: a person approves the plan before it is worked.
 	NeedsApproval bool
@@ -74,8 +74,8 @@ type Settings struct {
 	Review      ReviewPolicy
 	// VerifyTasks: a call looks at each task before it lands.
 	VerifyTasks bool
-	// Forget leaves the memory alone.
-	Forget bool
+	// MergedNotes are what earlier, merged work in the repository noted. Others wrote it.
+	MergedNotes string
 	// Protected are patterns of paths that only a person may change, besides those that
 	// always are.
 	Protected []string

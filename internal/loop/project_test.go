@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -9,57 +8,49 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// lister counts how often the files of each tree are listed.
-type lister struct {
-	*world
-	listed map[string]int
-}
-
-func (l lister) Files(ctx context.Context, tree string) ([]string, error) {
-	l.listed[tree]++
-	return l.world.Files(ctx, tree)
-}
-
-// Agents are told of the tree that they begin with, which is looked at once for all
-// attempts on it.
-func TestProjectIsLookedAtOnceForEachTree(t *testing.T) {
+// Agents are told of the tree that they begin with, also once others have worked on it, and
+// of nothing of the host's own in it.
+func TestProjectIsThatOfTheTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.landed[0].Tree = w.store(files{"README": "hello", "go.mod": "module example.com/m\n"})
-	good, calls := w.agent, 0
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		if calls++; calls <= 2 {
-			return completed("RALPH_RESULT: failed: not yet")
-		}
-		return good(w, s, a)
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now), nil)
+	if s.End != run.EndAllTasksComplete || len(w.prompts) != 2 {
+		t.Fatalf("ended %s after %d calls", s.End, len(w.prompts))
 	}
-	l := lister{world: w, listed: map[string]int{}}
-	e := w.engine()
-	e.Trees = l
-	s := loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now)
-	for range 500 {
-		next, n, err := e.Step(t.Context(), s)
+	for i, want := range []string{"README  go.mod", "README  go.mod  src/"} {
+		if text := w.prompts[i]; !strings.Contains(text, "\n"+want+"\n") {
+			t.Errorf("prompt %d does not say %q:\n%s", i+1, want, text)
+		}
+	}
+}
+
+// The borders of quoted text carry what nobody knows who wrote it: it is made at random for
+// the run, kept with it, and another one for each prompt.
+func TestBordersCannotBeForeseen(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 2 { // the same run by its id, plan and time
+		w := newWorld(t)
+		s := loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now)
+		stored, err := loop.Encode(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s = next; n.Kind == loop.Done {
-			break
+		if again, err := loop.Decode(stored); err != nil || again.NonceKey != s.NonceKey || s.NonceKey == "" {
+			t.Errorf("%q is stored, %q comes back, %v", s.NonceKey, again.NonceKey, err)
+		}
+		w.drive(s, nil)
+		for _, p := range w.prompts {
+			_, rest, _ := strings.Cut(p, "----- BEGIN PLAN ")
+			nonce, _, ok := strings.Cut(rest, " -----")
+			if !ok || seen[nonce] {
+				t.Errorf("the border %q is none, or has been there before", nonce)
+			}
+			seen[nonce] = true
 		}
 	}
-	if s.End != run.EndAllTasksComplete || len(w.prompts) != 4 {
-		t.Fatalf("ended %s after %d calls", s.End, len(w.prompts))
-	}
-	for tree, n := range l.listed {
-		if n != 1 {
-			t.Errorf("the files of %s were listed %d times", tree, n)
-		}
-	}
-	if len(l.listed) != 2 {
-		t.Errorf("%d trees were looked at, want that of each task", len(l.listed))
-	}
-	for i, want := range []string{"Built with: Go (go.mod: example.com/m)", "src/ 1"} {
-		if text := w.prompts[i*3]; !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("prompt %d does not say %q:\n%s", i*3+1, want, text)
-		}
+	if len(seen) != 4 {
+		t.Errorf("%d borders, want 4", len(seen))
 	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -260,6 +261,8 @@ type Position struct {
 	Stage     Stage
 	StartedAt time.Time
 	EndedAt   time.Time
+	// NonceKey is what the nonces of this run's prompts are made of, at random.
+	NonceKey string
 
 	// WaitUntil is when the run goes on, with the stage Resume.
 	WaitUntil time.Time
@@ -389,13 +392,7 @@ type Brief struct {
 	Violations []string
 	// Guidance is the supervisor's advice.
 	Guidance []string
-	// Insight is what the agents noted while at the task.
-	Insight string
 }
-
-// begin forgets what was said of earlier calls. What agents noted stays: it is of use
-// whoever fails.
-func (b *Brief) begin() { *b = Brief{Insight: b.Insight} }
 
 // Counts only grow within a run, or begin again at zero where a row is broken. What is
 // counted by task has the task's id as its key.
@@ -642,7 +639,10 @@ func NewState(r Request, now time.Time) State {
 	r.Limits = r.Limits.WithDefaults(run.DefaultLimits())
 	r.Gates = withDefaults(r.Gates)
 	r.Earlier = r.Earlier.bounded()
-	s := State{Request: r, Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now}}
+	s := State{
+		Request:  r,
+		Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now, NonceKey: rand.Text()},
+	}
 	s.makeMaps()
 	return s
 }

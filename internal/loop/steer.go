@@ -233,7 +233,7 @@ func (s *State) startOver(id string) {
 	s.anew(id)
 	delete(s.Behind, id)
 	if id == s.TaskID {
-		s.Brief.begin()
+		s.Brief = Brief{}
 	}
 }
 
@@ -287,7 +287,7 @@ func (e *Engine) pickAnew(ctx context.Context, s *State) error {
 		return err
 	}
 	s.dropCall()
-	s.Brief.begin()
+	s.Brief = Brief{}
 	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return nil

@@ -11,11 +11,11 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -136,13 +136,8 @@ type Engine struct {
 	Now func() time.Time
 	// Attempts keeps what failed attempts changed; nil keeps nothing.
 	Attempts Attempts
-	// Memory keeps what tasks taught; nil keeps nothing.
-	Memory history.Memory
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
-
-	// project is what was last told of a tree.
-	project struct{ tree, text string }
 }
 
 // Step takes the run one transition further. On an error the state is the one
@@ -425,7 +420,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		}
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
-			s.Brief.begin()
+			s.Brief = Brief{}
 			s.TaskID = ""
 		}
 	}
@@ -535,10 +530,6 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 	if total == 0 {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
-		}
-		if v := plan.Judge(s.Plan); v.Vague && s.Ask != plan.AskNever {
-			s.Questions = v.Questions()
-			return e.finish(s, run.EndAwaitingPerson, "it does not say exactly what to do yet")
 		}
 	}
 	if s.Build != nil {
@@ -890,27 +881,22 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		commands = append(commands, g.Command)
 	}
 	guidance := s.Guidance
-	if why, yes := plan.Oversized(task); yes && s.Job == prompt.JobBuild {
-		guidance = append(slices.Clip(guidance), "This task is too large for one iteration: "+why+
-			". Do a first part that works by itself, and add the rest as "+
-			"new tasks with their own `Accept:` lines. Do not leave everything half done.")
-	}
 	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
 		guidance = append(slices.Clip(guidance), s.Notes...)
 		s.Noted = len(s.Notes)
 	}
-	project, err := e.projectOf(ctx, s.HeadTree)
+	names, err := e.Trees.Names(ctx, s.HeadTree)
 	if err != nil {
-		return Next{}, err
+		return Next{}, fmt.Errorf("look at the project: %w", err)
 	}
 	text, err := prompt.Render(s.Templates, prompt.Input{
-		Project: project,
+		Project: prompt.Project(names),
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), Lessons: e.lessons(ctx, s, task), Files: s.interesting(), Diff: diff,
+		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.interesting(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
-		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise,
+		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise, MayAsk: s.Ask != plan.AskNever,
 	})
 	if err != nil {
 		return Next{}, fmt.Errorf("render prompt: %w", err)
@@ -931,31 +917,6 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
 	}, s)
 	return Next{}, nil
-}
-
-// maxManifest bounds the files that a project is told by, in bytes.
-const maxManifest = 64 << 10
-
-// projectOf is what agents are told of a tree. It is found out once for each.
-func (e *Engine) projectOf(ctx context.Context, tree string) (string, error) {
-	if e.project.tree == tree {
-		return e.project.text, nil
-	}
-	files, err := e.Trees.Files(ctx, tree)
-	if err != nil {
-		return "", fmt.Errorf("look at the project: %w", err)
-	}
-	var failed error
-	text := prompt.Project(files, func(name string) ([]byte, bool) {
-		src, ok, err := e.Trees.File(ctx, tree, name, maxManifest)
-		failed = errors.Join(failed, err)
-		return src, ok
-	})
-	if failed != nil {
-		return "", fmt.Errorf("look at the project: %w", failed)
-	}
-	e.project.tree, e.project.text = tree, text
-	return text, nil
 }
 
 // maxEvidence bounds one line of evidence, in bytes.
@@ -1008,10 +969,10 @@ func (e *Engine) left(s State) prompt.Left {
 	return left
 }
 
-// nonce marks where untrusted text begins and ends in a prompt. Who wrote the
-// text could not know it: the run's name is made at random after that.
+// nonce marks where untrusted text begins and ends in a prompt. It is another one for each
+// start, and nobody who sees what was published of the run, or an earlier prompt, knows it.
 func nonce(s State) string {
-	sum := sha256.Sum256([]byte(processName(s) + "\x00" + s.Plan.SHA256))
+	sum := sha256.Sum256([]byte(s.NonceKey + "\x00" + processName(s)))
 	return hex.EncodeToString(sum[:8])
 }
 
@@ -1131,7 +1092,7 @@ func (s *State) takeProposal(status AgentStatus) {
 	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
-	if s.Job == prompt.JobBuild {
+	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
 		s.Proposal.Claim = prompt.ReadPromise(status.Final, s.Promise)
 	}
 }
@@ -1333,6 +1294,10 @@ func (e *Engine) Fail(s State, detail string) State {
 
 // finish sets the reason and leaves the telling to the last stage.
 func (e *Engine) finish(s *State, reason run.EndReason, detail string) (Next, error) {
+	if n := s.Plan.Unread; reason.Complete() && n > 0 {
+		reason = run.EndAwaitingPerson
+		detail = "the tasks that were read are done; lines of the plan that may be open work were not read: " + strconv.Itoa(n)
+	}
 	s.End, s.EndDetail = reason, detail
 	s.Phase, s.Stage = run.PhaseFinishing, stageEnd
 	s.WaitUntil = time.Time{}
@@ -1421,7 +1386,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Draft.Landed = true
 	s.watched()
-	e.learn(ctx, s, l.Task, true)
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
 	s.dropCall()

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -220,7 +219,6 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, a supe
 		if err := doc.Block(t.ID, oneLine(blockReason(*s, a), maxBlockReason)); err != nil {
 			return Next{}, fmt.Errorf("block %s: %w", t.ID, err)
 		}
-		e.learn(ctx, s, t, false)
 		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: a.Verdict.Reason}, s)
 	}
 	s.Kept, s.Advanced = nil, false
@@ -313,7 +311,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	s.Progress = s.text(doc)
-	s.Brief.begin()
+	s.Brief = Brief{}
 	s.TaskID = ""
 	return Next{}, nil
 }
@@ -335,7 +333,7 @@ func (e *Engine) review(s *State) (Next, error) {
 	default:
 		s.Reviews++
 		s.nextIteration()
-		s.Brief.begin()
+		s.Brief = Brief{}
 		s.Verdict = ""
 		e.emit(run.Event{Kind: run.EventIteration, Text: "review", Role: run.RoleReviewer}, s)
 		return e.prepareAgent(s, prompt.JobReview, run.RoleReviewer, "")
@@ -429,69 +427,6 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return Next{}, nil
-}
-
-// lessons are what tasks like this one taught. A memory that cannot be read
-// costs the hints and not the run.
-func (e *Engine) lessons(ctx context.Context, s *State, task run.Task) []prompt.Lesson {
-	if e.Memory == nil || s.Forget || task.ID == "" {
-		return nil
-	}
-	const most = 5
-	found, err := e.Memory.Similar(ctx, history.Query{Title: task.Title, Accept: task.Accept}, most)
-	if err != nil {
-		return nil
-	}
-	lessons := make([]prompt.Lesson, 0, len(found))
-	for _, l := range found {
-		lessons = append(lessons, prompt.Lesson{Worked: l.Worked, Text: l.Sentence()})
-	}
-	return lessons
-}
-
-// learn keeps what a task taught. The key makes a repeated step teach once.
-func (e *Engine) learn(ctx context.Context, s *State, task run.Task, worked bool) {
-	if e.Memory == nil || s.Forget {
-		return
-	}
-	l := history.Lesson{
-		Key: string(s.Run) + "/" + task.ID, Run: s.Run, At: e.Now(), TaskID: task.ID, Title: task.Title, Worked: worked,
-		Insight: s.Insight,
-	}
-	if worked {
-		l.Commit = s.Head
-		if s.Proposal != nil {
-			l.Approach = s.Proposal.Final
-		}
-	}
-	for _, it := range s.History {
-		if it.TaskID != task.ID {
-			continue
-		}
-		l.CostUSD += it.Usage.CostUSD
-		switch Outcome(it.Outcome) {
-		case AgentCompleted, AgentGaveUp, AgentTimedOut:
-			l.Iterations++
-		case AgentBroken, AgentRateLimited, AgentOverBudget: // these tried nothing
-		}
-	}
-	for _, it := range s.Watched {
-		if it.TaskID != task.ID || it.Role == run.RolePlanner {
-			continue
-		}
-		if !it.Landed {
-			l.Failure = string(it.Class)
-			if !worked {
-				l.Insight = it.Error.Text
-			}
-		}
-		l.Files = it.Files
-	}
-	if err := e.Memory.Remember(ctx, l); err != nil {
-		e.emit(run.Event{
-			Kind: run.EventTrouble, TaskID: task.ID, Text: "the lesson from this task could not be saved: " + err.Error(),
-		}, s)
-	}
 }
 
 // interesting are the paths an agent should look at first: those the failure

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -356,63 +354,15 @@ func TestDependenciesComeFirst(t *testing.T) {
 	}
 }
 
-// memory is a list.
-type memory struct{ lessons []history.Lesson }
-
-func (m *memory) Remember(_ context.Context, l history.Lesson) error {
-	m.lessons = slices.DeleteFunc(m.lessons, func(o history.Lesson) bool { return o.Key == l.Key })
-	m.lessons = append(m.lessons, l)
-	return nil
-}
-
-func (m *memory) Similar(_ context.Context, q history.Query, n int) ([]history.Lesson, error) {
-	return history.Pick(q, m.lessons, n), nil
-}
-
-// What a task taught reaches the next one like it, in another run too.
-func TestTasksTeach(t *testing.T) {
+// What earlier, merged work noted is told as data, and bounded; a review reads for itself.
+func TestMergedNotesAreTold(t *testing.T) {
 	t.Parallel()
-	mem := &memory{}
 	w := newWorld(t)
-	w.memory = mem
-	broke := false
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		if s.TaskID == "T2" {
-			return completed("hm")
-		}
-		if broke = !broke; broke {
-			return loop.AgentStatus{Outcome: loop.AgentBroken, Detail: "it crashed", Usage: run.Usage{CostUSD: 1}}
-		}
-		w.work["src/"+s.TaskID] = "done"
-		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := d.AppendLearning("the encoder flushes late"); err != nil {
-			w.t.Fatal(err)
-		}
-		w.work[s.ProgressPath] = string(d.Bytes())
-		return completed("a second encoder\n\nRALPH_RESULT: done")
-	}
-	w.drive(loop.NewState(request(t, "- [ ] Serialise the report\n- [ ] Translate the manual\n"), w.now), nil)
-	if len(mem.lessons) != 2 || !mem.lessons[0].Worked || mem.lessons[0].Insight != "the encoder flushes late" ||
-		mem.lessons[1].Worked {
-		t.Fatalf("%+v", mem.lessons)
-	}
-	if l := mem.lessons[0]; l.Approach != "a second encoder" || l.Iterations != 1 || l.CostUSD != 1.25 {
-		t.Errorf("a crash before an attempt that landed: %+v", l)
-	}
-	if mem.lessons[1].Iterations < 3 || mem.lessons[1].Failure != string(supervise.FailEmpty) {
-		t.Errorf("%+v", mem.lessons[1])
-	}
-	next := newWorld(t)
-	next.memory = mem
-	r := request(t, "- [ ] Serialise reports in XML\n")
-	r.Run = "r2"
-	next.drive(loop.NewState(r, next.now), nil)
-	if !strings.Contains(next.prompts[0], "worked: \"Serialise the report\"") ||
-		!strings.Contains(next.prompts[0], "the encoder flushes late") {
-		t.Errorf("the lesson is not in the prompt:\n%s", next.prompts[0])
+	w.settings.MergedNotes = "- the encoder flushes late\n" + strings.Repeat("- more of it\n", 10_000)
+	w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+	if got := w.prompts[0]; !strings.Contains(got, "What earlier work noted") ||
+		!strings.Contains(got, "----\n- the encoder flushes late\n") || strings.Count(got, "- more of it") > 1000 {
+		t.Errorf("the notes are not in the prompt, or all of them:\n%s", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -79,7 +80,6 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		against := cmp.Or(said.Words, string(said.Kind))
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
 	}
-	s.Insight = oneLine(strings.TrimSpace(s.Insight+" "+learned(before, verdict.Accepted)), 400)
 	s.Proposal = &Proposal{
 		Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note,
 		Final: s.Proposal.Final,
@@ -217,24 +217,17 @@ func changedPaths(changes []Change) string {
 	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
 }
 
-// learned is what was added to the Learnings, on one line.
-func learned(before, after *progress.Doc) string {
-	more := strings.TrimPrefix(after.Section(progress.SectionLearnings), before.Section(progress.SectionLearnings))
-	var lines []string
-	for l := range strings.Lines(more) {
-		if l = strings.TrimLeft(strings.TrimSpace(l), "-*+ "); l != "" {
-			lines = append(lines, l)
-		}
-	}
-	return strings.Join(lines, "; ")
-}
-
 // judgePlan reads the tasks the planner wrote; see judge.
 func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
 	verdict := progress.JudgePlan(before, after)
 	s.Violations = nil
 	for _, v := range verdict.Violations {
 		s.Violations = append(s.Violations, v.Text)
+	}
+	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
+		s.Questions = []string{said.Words} // what it wrote besides is half a plan
+		s.Stage = stagePlanned
+		return Next{}, nil
 	}
 	// Half a plan would pass for the whole.
 	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
@@ -251,6 +244,10 @@ func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) 
 func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
+	}
+	if len(s.Questions) > 0 {
+		s.Proposal = nil
+		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -83,7 +82,6 @@ type world struct {
 	// gone is how many checks are still to be gone before they end.
 	gone   int
 	events []run.Event
-	memory history.Memory
 	// lost says that trees of unfinished work are gone.
 	lost bool
 	// edit is what people have made of the task list, until the list was
@@ -401,9 +399,9 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
 		WorkTree: w, Trees: w, Runner: w, Publisher: w,
-		Attempts: w, Memory: w.memory,
-		Now:  func() time.Time { return w.now },
-		Emit: func(ev run.Event) { w.events = append(w.events, ev) },
+		Attempts: w,
+		Now:      func() time.Time { return w.now },
+		Emit:     func(ev run.Event) { w.events = append(w.events, ev) },
 	}
 }
 

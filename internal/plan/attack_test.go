@@ -14,8 +14,8 @@ import (
 // The tests here are the attacks on what is read (D1 to D6): text that a person
 // does not see and a model would.
 
-// sanitized is a text, what people and models see of it, and what is said to
-// have gone.
+// sanitized is a text, what people and models see of it, and what has to be gone, in
+// words: what is said of it is one number of characters.
 type sanitized struct {
 	name, in, want, removed string
 }
@@ -26,11 +26,11 @@ func (tt sanitized) run(t *testing.T) {
 	if got != tt.want {
 		t.Errorf("got  %q\nwant %q", got, tt.want)
 	}
-	if removed.String() != tt.removed {
-		t.Errorf("removed %q, want %q", removed, tt.removed)
+	if (removed > 0) != (tt.removed != "") {
+		t.Errorf("removed %d characters, want %q", removed, tt.removed)
 	}
-	if again, more := Sanitize(got); again != got || more.Characters != 0 {
-		t.Errorf("cleaning again gives %q and removes %q", again, more)
+	if again, more := Sanitize(got); again != got || more != 0 {
+		t.Errorf("cleaning again gives %q and removes %d", again, more)
 	}
 }
 
@@ -155,9 +155,6 @@ func TestAttackD2InvisibleCharacters(t *testing.T) {
 		if err != nil || p.Title != "Add it" {
 			t.Errorf("title %q, %v", p.Title, err)
 		}
-		if want := "5 tag characters, 1 HTML comment, 1 bidirectional control, 1 zero-width character"; p.Hidden() != want {
-			t.Errorf("hidden %q, want %q", p.Hidden(), want)
-		}
 		if want := 5 + len("<!-- y -->") + 2; p.Removed != want {
 			t.Errorf("removed %d, want %d", p.Removed, want)
 		}
@@ -183,12 +180,10 @@ func TestAttackD3Sizes(t *testing.T) {
 			t.Parallel()
 			body := strings.Repeat(unit, n/len(unit))
 			got, _ := Sanitize(body)
-			if again, removed := Sanitize(got); again != got || removed.Characters != 0 {
-				t.Errorf("cleaning again removed %s", removed)
+			if again, removed := Sanitize(got); again != got || removed != 0 {
+				t.Errorf("cleaning again removed %d", removed)
 			}
-			if p, err := FromIssue("Do it", body); err == nil {
-				Judge(p)
-			}
+			_, _ = FromIssue("Do it", body)
 		})
 	}
 	for name, body := range map[string]string{
@@ -203,14 +198,13 @@ func TestAttackD3Sizes(t *testing.T) {
 			if err != nil || strings.Contains(p.Text, "<!--") {
 				t.Fatalf("%v", err)
 			}
-			Judge(p)
 		})
 	}
 	t.Run("a line of a megabyte", func(t *testing.T) {
 		t.Parallel()
 		line := strings.Repeat("word\u200b ", 1<<20/8)
-		if got, removed := Sanitize(line); strings.Contains(got, "\u200b") || removed.Characters != 1<<20/8 {
-			t.Errorf("removed %s", removed)
+		if got, removed := Sanitize(line); strings.Contains(got, "\u200b") || removed != 1<<20/8 {
+			t.Errorf("removed %d", removed)
 		}
 		if _, err := FromIssue("Do it", line); err == nil {
 			t.Error("more than GitHub takes was taken")

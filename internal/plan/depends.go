@@ -21,6 +21,9 @@ var dependRE = strs.Lazy(`(?i)(?:^|\s)[(\[]?depends on: *(T\d{1,6}(?:(?: *[,;&+]
 // idRE is the id of a task.
 var idRE = strs.Lazy(`T0*([1-9]\d{0,5})`)
 
+// dottedRE finds an id of a plan's own, such as T1.3, which is not that of T1.
+var dottedRE = strs.Lazy(`^T\d+\.\d`)
+
 // depend has tasks wait for those that the text names. In a list without ids T1 is
 // the first task, T2 the second, and so on. What names no task is said in Findings.
 func (p *Plan) depend(blocks []block) {
@@ -68,7 +71,7 @@ func (p *Plan) nameless(items []item) {
 			label, on, ok := strings.Cut(c.text, ":")
 			label, on = strings.Trim(label, "*_ "), strings.Trim(on, "*_ ")
 			ok = ok && it.box && progress.IsDepends(label) && !strings.EqualFold(label, "after")
-			if at := idRE().FindStringIndex(on); ok && on != "" && (at == nil || at[0] > 0) {
+			if at := idRE().FindStringIndex(on); ok && on != "" && (at == nil || at[0] > 0 || dottedRE().MatchString(on)) {
 				p.ignored(it.text, on)
 			}
 		}

@@ -1,7 +1,6 @@
 // Package plan turns an issue or a plan file into a plan: a title, a text, and
 // the tasks and acceptance criteria in it where a person has written them down
-// already. It judges whether that is enough to begin with (Judge), and whether a
-// task is too much for one iteration (Oversized).
+// already.
 //
 // What a run has done of a plan file it writes back into it (WriteBack).
 //
@@ -12,8 +11,6 @@
 // Invariants:
 //   - The package is pure: text in, text out.
 //   - Cleaning is idempotent: cleaning clean text removes nothing.
-//   - What was taken out is counted, and said by kind.
-//   - Judging costs no model call and gives the same answer each time. A text is
-//     never vague for the language it is in.
+//   - What was taken out is counted.
 //   - Nothing is parsed as a task that GitHub would not show as a check box.
 package plan

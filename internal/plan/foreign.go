@@ -35,8 +35,8 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 		src, p.Branch = list, v.Branch
 	}
 	p.depend(nil)
-	text, removed := clean(string(src))
-	p.Text, p.Removed, p.Kinds = strings.TrimSpace(text), removed.Characters, removed.Kinds
+	text, removed := progress.Clean(string(src))
+	p.Text, p.Removed = strings.TrimSpace(text), removed
 	if p.Title == "" {
 		p.Title = strs.OneLine(stem(name))
 	}
@@ -72,7 +72,7 @@ func (p *Plan) append(section string, lines []string) {
 	if from == len(lines) {
 		return
 	}
-	text, removed := clean("\n\n## " + section + "\n- " + strings.Join(lines[from:], "\n- "))
+	text, removed := progress.Clean("\n\n## " + section + "\n- " + strings.Join(lines[from:], "\n- "))
 	p.Text += text
-	p.Removed += removed.Characters
+	p.Removed += removed
 }

@@ -30,7 +30,7 @@ func invisible(r rune) bool {
 // checkSanitize holds a cleaned text against what is promised of every one.
 func checkSanitize(t interface{ Errorf(string, ...any) }, s string) string {
 	got, removed := Sanitize(s)
-	if again, more := Sanitize(got); again != got || more.Characters != 0 {
+	if again, more := Sanitize(got); again != got || more != 0 {
 		t.Errorf("not idempotent:\n%q\n%q\n%q", s, got, again)
 	}
 	if i := strings.IndexFunc(got, invisible); i >= 0 || !utf8.ValidString(got) {
@@ -40,13 +40,8 @@ func checkSanitize(t interface{ Errorf(string, ...any) }, s string) string {
 	if len(got) > 4*len(s) {
 		t.Errorf("%d bytes grew to %d", len(s), len(got))
 	}
-	if (removed.Characters > 0) != (len(removed.Kinds) > 0) || removed.Characters > 0 && removed.String() == "" {
-		t.Errorf("removed %d characters of the kinds %v", removed.Characters, removed.Kinds)
-	}
-	for k, n := range removed.Kinds {
-		if n <= 0 {
-			t.Errorf("removed %d of %s", n, k)
-		}
+	if removed < 0 || removed > utf8.RuneCountInString(s) {
+		t.Errorf("removed %d of %d characters", removed, utf8.RuneCountInString(s))
 	}
 	return got
 }
@@ -68,7 +63,7 @@ func FuzzFromIssue(f *testing.F) {
 			t.Errorf("%+v", p)
 		}
 		again, err := FromIssue(p.Title, p.Text)
-		if err != nil || again.SHA256 != p.SHA256 || again.Removed != 0 || again.Hidden() != "" {
+		if err != nil || again.SHA256 != p.SHA256 || again.Removed != 0 {
 			t.Errorf("again: %v\n%+v\n%+v", err, p, again)
 		}
 		if len(p.Accept) > maxCriteria {
@@ -83,11 +78,6 @@ func FuzzFromIssue(f *testing.F) {
 			if strings.TrimSpace(task.Title) == "" {
 				t.Errorf("a task without a title: %+v", task)
 			}
-			Oversized(task)
-		}
-		v := Judge(p)
-		if v.Vague != (len(v.Questions()) > 0) || v.Vague && (len(p.Tasks) > 0 || len(p.Accept) > 0) {
-			t.Errorf("%+v of %+v", v, p)
 		}
 	})
 }
@@ -164,15 +154,14 @@ func BenchmarkIssue64KiB(b *testing.B) {
 				_, _ = FromIssue("Do it", body)
 			}
 		})
-		p, err := FromIssue("Do it", body)
-		if err != nil {
-			continue
-		}
-		b.Run("Judge/"+name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				Judge(p)
-			}
-		})
 	}
+}
+
+func mustPlan(t *testing.T, title, body string) Plan {
+	t.Helper()
+	p, err := FromIssue(title, body)
+	if err != nil {
+		t.Fatalf("%q: %v", title, err)
+	}
+	return p
 }

@@ -43,8 +43,8 @@ func TextSlug(text string) string {
 
 // FromText makes a plan of the words of a person. It fails as FromFile does.
 func FromText(text string) (Plan, error) {
-	text, removed := clean(text)
-	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	text, removed := progress.Clean(text)
+	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}
@@ -66,7 +66,7 @@ func FromPrompt(text, promise string) (Plan, error) {
 		return Plan{}, err
 	}
 	p.Tasks = []run.Task{{ID: "T1", Title: p.Title, Status: run.TaskOpen}}
-	p.Accept, p.Findings = nil, nil
+	p.Accept, p.Findings, p.Unread = nil, nil, 0
 	p.SHA256 = sum(p.Title, p.Text+"\x00"+promise)
 	return p, nil
 }

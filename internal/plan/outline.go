@@ -143,12 +143,6 @@ var acceptNames = set(
 	"acceptance criteria", "acceptance criterion", "acceptance", "accept", "acceptance tests", "done when",
 	"definition of done", "dod",
 	"success criteria", "exit criteria", "criteria for acceptance",
-	"akzeptanzkriterien", "abnahmekriterien", "fertig wenn", "critères d'acceptation", "critères d'acceptance",
-	"définition de fini",
-	"criterios de aceptación", "criterios de aceptacion", "definición de terminado", "critérios de aceitação",
-	"critérios de aceite",
-	"criteri di accettazione", "acceptatiecriteria", "kryteria akceptacji", "критерии приёмки", "критерии приемки",
-	"受け入れ条件", "受入条件", "受け入れ基準", "完了条件", "验收标准", "驗收標準", "완료 조건", "인수 조건",
 )
 
 // acceptRE is a criterion on a line of its own.

@@ -56,9 +56,7 @@ func TestAcceptanceCriteria(t *testing.T) {
 		},
 		{"said twice", "## Done when\n- one\n- one\n", []string{"one"}, nil},
 		{"nothing written", "### Acceptance criteria\n\n_No response_\n\n### Version\n\n1.2\n", nil, nil},
-		{"German", "## Akzeptanzkriterien\n- eins\n", []string{"eins"}, nil},
-		{"French", "## Critères d’acceptation\n- un\n", []string{"un"}, nil},
-		{"Japanese", "## 受け入れ条件\n- 一\n", []string{"一"}, nil},
+		{"in another language it is text", "## Akzeptanzkriterien\n- eins\n", nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -128,24 +126,5 @@ func TestTasksOfAnIssue(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestSentences(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string][]string{
-		"":                                 nil,
-		"One":                              {"One"},
-		"One. Two! Three?":                 {"One.", "Two!", "Three?"},
-		"Read v1.2 of main.go, e.g. this.": {"Read v1.2 of main.go, e.g. this."},
-		"Why? because. So":                 {"Why?", "because.", "So"},
-		"a\nb":                             {"a", "b"},
-		"これは何。直して！":                        {"これは何。", "直して！"},
-		"Wait... What?":                    {"Wait...", "What?"},
-		`He said "no." Then (yes.) End`:    {`He said "no."`, "Then (yes.)", "End"},
-	} {
-		if diff := cmp.Diff(want, sentences(in)); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", in, diff)
-		}
 	}
 }

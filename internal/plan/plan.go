@@ -37,10 +37,8 @@ type Plan struct {
 	// tasks are with the tasks.
 	Accept []string
 	// Removed counts the characters that were taken out because a person
-	// would not have seen them; see Hidden for what they were.
+	// would not have seen them.
 	Removed int
-	// Kinds counts what was taken out by kind, nil where nothing was.
-	Kinds map[Kind]int
 	// SHA256 is the hash of title and text in hex; it tells whether a plan
 	// that was approved is still the same. Ticks and the status of a plan file
 	// do not count: the run itself writes them.
@@ -49,14 +47,12 @@ type Plan struct {
 	NoCommit bool
 	// Findings are sentences on what the plan says and nobody can heed.
 	Findings []string
+	// Unread counts boxes that may be open work and are no tasks. Findings name them.
+	Unread int
 	// Branch is the git branch that a prd.json wants to be worked on, "" for none.
 	// Nobody has checked it.
 	Branch string
 }
-
-// Hidden names what was taken out, for a sentence: "12 zero-width characters,
-// 1 HTML comment". It is "" where nothing was.
-func (p Plan) Hidden() string { return Removal{Kinds: p.Kinds}.String() }
 
 // Words are what a model reads: the text, or the title where it says it all.
 func (p Plan) Words() string {
@@ -75,9 +71,8 @@ func FromIssue(title, body string) (Plan, error) {
 		return Plan{}, unreadable("The issue", progress.ErrTooLarge)
 	}
 	text, removed := Sanitize(body)
-	head, more := clean(title)
-	removed.add(more)
-	p := Plan{Title: strs.OneLine(head), Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	head, more := progress.Clean(title)
+	p := Plan{Title: strs.OneLine(head), Text: strings.TrimSpace(text), Removed: removed + more}
 	if p.Text == "" && p.Title == "" {
 		return Plan{}, ErrEmpty
 	}
@@ -89,6 +84,7 @@ func FromIssue(title, body string) (Plan, error) {
 		return Plan{}, unreadable("The issue", err)
 	}
 	p.fill(doc)
+	p.unread(text)
 	return p, nil
 }
 
@@ -110,8 +106,8 @@ func (p *Plan) fill(doc *progress.Doc) {
 // title is the first level-1 heading or else the file's name. It fails with
 // ErrEmpty where the file holds nothing; other errors are as for FromIssue.
 func FromFile(name string, src, notes []byte) (Plan, error) {
-	text, removed := clean(string(src))
-	p := Plan{Text: strings.TrimSpace(text), Removed: removed.Characters, Kinds: removed.Kinds}
+	text, removed := progress.Clean(string(src))
+	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}
@@ -129,6 +125,7 @@ func FromFile(name string, src, notes []byte) (Plan, error) {
 	}
 	p.NoCommit = doc.HasLine(noCommit)
 	p.fill(doc)
+	p.unread(text)
 	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
 	if len(notes) == 0 {
 		return p, nil
@@ -212,3 +209,14 @@ func Slug(name string) string {
 	h := sha256.Sum256([]byte(name)) // a name in another script, say
 	return "plan-" + hex.EncodeToString(h[:4])
 }
+
+// Ask says whether a planner may ask a person where a plan says too little.
+type Ask string
+
+// The choices. The empty one is AskAuto.
+const (
+	// AskAuto has the planner ask what it cannot assume.
+	AskAuto Ask = "auto"
+	// AskNever has it plan with assumptions.
+	AskNever Ask = "never"
+)

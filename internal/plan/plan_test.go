@@ -159,7 +159,7 @@ func TestFromFile(t *testing.T) {
 		{"no commit in a sentence", "p.md", "Write DO_NOT_COMMIT.", Plan{Title: "p", Text: "Write DO_NOT_COMMIT."}},
 		{
 			"invisible", "p.md", "\ufeff# A\u200bB\n",
-			Plan{Title: "AB", Text: "# AB", Removed: 2, Kinds: map[Kind]int{KindZeroWidth: 2}},
+			Plan{Title: "AB", Text: "# AB", Removed: 2},
 		},
 	}
 	for _, tc := range tests {

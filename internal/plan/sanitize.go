@@ -26,34 +26,29 @@ const maxValue = 12
 // read: invisible characters (see progress.Clean), HTML comments and what
 // browsers treat as such, HTML attributes, alternative texts and titles of
 // images and links, and link definitions that nothing refers to. What stands
-// in code is shown and stays. It returns what went.
-func Sanitize(s string) (string, Removal) {
-	s, removed := clean(s)
+// in code is shown and stays. It returns how many characters went.
+func Sanitize(s string) (clean string, removed int) {
+	s, removed = progress.Clean(s)
 	for range maxRounds {
 		if _, err := progress.Parse([]byte(s)); err != nil {
 			break // nested too deeply to be parsed in reasonable time
 		}
 		next, more := strip(s)
-		if more.Characters == 0 {
+		if more == 0 {
 			return s, removed
 		}
-		s = next
-		removed.add(more)
+		s, removed = next, removed+more
 	}
 	// Nobody writes this by accident. Without these characters there is no
 	// HTML and no link to hide anything in.
 	return strings.NewReplacer("<", "&lt;", "[", `\[`).Replace(s), removed
 }
 
-// span is a stretch of the source. Where something hidden has several, only the
-// first has its kind.
-type span struct {
-	start, stop int
-	kind        Kind
-}
+// span is a stretch of the source.
+type span struct{ start, stop int }
 
 // strip takes out what is hidden in s as it is now.
-func strip(s string) (string, Removal) {
+func strip(s string) (shown string, removed int) {
 	src := []byte(s)
 	root := parser.NewParser(
 		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
@@ -68,16 +63,12 @@ func strip(s string) (string, Removal) {
 	slices.SortFunc(c.hidden, func(a, b span) int { return a.start - b.start })
 	var b strings.Builder
 	at := 0
-	var removed Removal
 	for _, h := range c.hidden {
 		if h.stop <= at {
 			continue
 		}
 		b.WriteString(s[at:max(at, h.start)])
-		removed.Characters += utf8.RuneCountInString(s[max(at, h.start):h.stop])
-		if h.kind != "" {
-			removed.count(h.kind, 1)
-		}
+		removed += utf8.RuneCountInString(s[max(at, h.start):h.stop])
 		at = h.stop
 	}
 	b.WriteString(s[at:])
@@ -110,9 +101,9 @@ func (c *collector) excerpt(segs []text.Segment) excerpt {
 	return e
 }
 
-// hide marks e.text[start:stop] as hidden, and as one thing of its kind. A line break stays if a marker
-// follows it: the next line's marker would else be text of this line.
-func (c *collector) hide(e excerpt, start, stop int, kind Kind) {
+// hide marks e.text[start:stop] as hidden. A line break stays if a marker follows it: the
+// next line's marker would else be text of this line.
+func (c *collector) hide(e excerpt, start, stop int) {
 	i, ok := slices.BinarySearch(e.offs, start)
 	if !ok {
 		i--
@@ -124,8 +115,7 @@ func (c *collector) hide(e excerpt, start, stop int, kind Kind) {
 			to--
 		}
 		if from < to {
-			c.hidden = append(c.hidden, span{from, to, kind})
-			kind = ""
+			c.hidden = append(c.hidden, span{from, to})
 		}
 	}
 }
@@ -208,9 +198,9 @@ func (c *collector) definitions(e excerpt) {
 		}
 		switch {
 		case !c.used[label(rest[m[2]:m[3]])]:
-			c.hide(e, at, at+m[1], KindDefinition)
+			c.hide(e, at, at+m[1])
 		case len(m) > 6 && m[6] >= 0:
-			c.hide(e, at+m[4], at+m[7], KindTitle)
+			c.hide(e, at+m[4], at+m[7])
 		}
 		at += m[1]
 	}
@@ -256,11 +246,11 @@ func (c *collector) links(e excerpt, mask string) {
 				continue
 			}
 			if b.image {
-				c.hide(e, b.pos+1, i, KindAlt)
+				c.hide(e, b.pos+1, i)
 			}
 			if mask[i+1] == '(' {
 				if start, stop, ok := titles.after(i + 2); ok {
-					c.hide(e, start, stop, KindTitle)
+					c.hide(e, start, stop)
 				}
 			}
 		}
@@ -348,17 +338,17 @@ func (c *collector) html(e excerpt, block bool) {
 			n := commentLen(s[i:])
 			if n < 0 {
 				if block && len(e.segs) > 0 {
-					c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src), ""})
+					c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src)})
 				}
 				n = len(s) - i
 			}
 			stop = i + n
-			c.hide(e, i, stop, KindComment)
+			c.hide(e, i, stop)
 		case next == '!' || next == '?' || next == '/' && i+2 < len(s) && !isLetter(s[i+2]):
 			if n := strings.IndexByte(s[i:], '>'); n >= 0 {
 				stop = i + n + 1
 			}
-			c.hide(e, i, stop, KindMarkup)
+			c.hide(e, i, stop)
 		case isLetter(next) || next == '/':
 			stop = c.tag(e, i)
 		default:
@@ -414,12 +404,12 @@ func (c *collector) tag(e excerpt, at int) int {
 			value = strings.Trim(s[i+m[4]:i+m[5]], `"'`)
 		}
 		if !shown(strings.ToLower(s[i+m[2]:i+m[3]]), value) {
-			c.hide(e, i, i+m[1], KindAttribute)
+			c.hide(e, i, i+m[1])
 		}
 		i += m[1]
 	}
 	if i >= len(s) {
-		c.hide(e, at, len(s), KindMarkup)
+		c.hide(e, at, len(s))
 		return len(s)
 	}
 	return i + 1

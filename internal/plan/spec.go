@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -81,8 +82,8 @@ func FromPhase(folder, file string, written []Document) (Plan, error) {
 		return Plan{}, err
 	}
 	for _, d := range written {
-		text, removed := clean(d.Text)
-		p.Removed += removed.Characters
+		text, removed := progress.Clean(d.Text)
+		p.Removed += removed
 		p.Text += fmt.Sprintf("\n\n# %s\n\n%s", path.Join(folder, d.Name), strings.TrimSpace(text))
 	}
 	return p, nil

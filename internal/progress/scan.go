@@ -194,8 +194,8 @@ func leadingIDs(s string) []span {
 			continue
 		}
 		n := idLen(s[i:])
-		if n == 0 || i+n < len(s) && isWord(s[i+n:]) {
-			return out
+		if n == 0 || i+n < len(s) && isWord(s[i+n:]) || i+n+1 < len(s) && s[i+n] == '.' && isDigit(s[i+n+1]) {
+			return out // T1.3 is an id of somebody's own, and not T1
 		}
 		out = append(out, span{i, i + n})
 		i += n

@@ -139,3 +139,9 @@ func (d *Doc) Section(name string) string {
 	}
 	return strings.Trim(string(d.src[d.heads[i].body:d.sectionEnd(i)]), "\r\n")
 }
+
+// Notes are the patterns and learnings of the document, for whoever works in the
+// repository later.
+func (d *Doc) Notes() string {
+	return strings.TrimSpace(d.Section(SectionPatterns) + "\n" + d.Section(SectionLearnings))
+}

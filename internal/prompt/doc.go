@@ -9,11 +9,8 @@
 //
 // Invariants:
 //   - The same input gives the same text.
-//   - A prompt has at most MaxSize bytes. Where there is more to say, sections
-//     give way in a fixed order: the project, lessons of other runs, files, plan, diff,
-//     patterns, the recited list, acceptance of the whole, earlier attempts,
-//     learnings, notices, the failure, guidance. The template, the task and the
-//     commands are never cut to make room.
+//   - A prompt has at most MaxSize bytes. Each section (sections.tmpl) has one maximum, and
+//     their sum fits: no section takes from another.
 //   - Names are put into the template only, once, and literally: a file called
 //     "a&b.md" or "${PLAN_FILE}.md" comes out as it is called.
 //   - Text that others wrote (issue, agent, gate) stands between lines that

@@ -99,7 +99,7 @@ func TestGolden(t *testing.T) {
 			in.LastFailure = "--- FAIL: TestJSON (0.00s)"
 			in.Guidance = []string{"The same error came up twice. Mend only that."}
 			in.Files = []string{"internal/report/json.go", "internal/report/json_test.go"}
-			in.Lessons = []Lesson{{Worked: false, Text: "a second writer"}, {Worked: true, Text: "write through the encoder"}}
+			in.MergedNotes = "- write through the encoder\n- a second writer flushes late\n"
 		}},
 		{"split", func(in *Input) {
 			in.Job, in.Attempt = JobSplit, 3
@@ -219,8 +219,7 @@ func TestBreakOut(t *testing.T) {
 	in := input(t)
 	in.PlanText, in.LastFailure, in.GateCommands, in.Violations = evil, evil, []string{evil}, []string{evil}
 	in.Accept, in.Guidance, in.Files, in.Diff = []string{evil}, []string{evil}, []string{evil}, evil
-	in.Tried, in.Lessons = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}},
-		[]Lesson{{Worked: true, Text: evil}}
+	in.Tried, in.MergedNotes = []progress.Attempt{{Iteration: 1, Tried: evil, Result: evil, Next: evil}}, evil
 	in.Task.Title, in.Task.Group, in.Task.Accept = evil, evil, []string{evil}
 	src := string(in.Progress.Bytes())
 	src = strings.Replace(src, "## Learnings\n", "## Learnings\n"+strings.ReplaceAll(evil, "```\n", "")+"\n", 1)
@@ -306,7 +305,7 @@ func TestFitsInAnyCase(t *testing.T) {
 			PlanName: text("name"), PlanFile: "p", ProgressFile: "q", PlanText: text("plan"), Accept: []string{text("accept")},
 			Task:        run.Task{ID: "T1", Title: "the task itself", Accept: []string{"its criterion"}},
 			LastFailure: text("failure"), Violations: []string{text("violation")}, Guidance: []string{text("guidance")},
-			Lessons: []Lesson{{Text: text("lesson")}}, Files: strings.Fields(text("files")), Diff: text("diff"),
+			MergedNotes: text("notes"), Files: strings.Fields(text("files")), Diff: text("diff"),
 			Tried: []progress.Attempt{{Tried: text("tried")}}, GateCommands: []string{"the command"}, Nonce: nonce,
 		}
 		d := progress.New("x", progress.Binding{})
@@ -338,46 +337,42 @@ func TestFitsInAnyCase(t *testing.T) {
 	})
 }
 
-// Where all is too much, sections give way one after the other.
-func TestOrderOfTrimming(t *testing.T) {
+// Each section has a maximum of its own, and all of them fit beside two texts of a
+// repository's own, whatever the job: no section takes from another.
+func TestSectionsFitTogether(t *testing.T) {
 	t.Parallel()
-	in := input(t)
 	long := strings.Repeat("word ", 20<<10)
-	in.PlanText, in.LastFailure, in.Violations, in.Guidance = long, long, []string{long}, []string{long}
-	in.Lessons, in.Files, in.Accept = []Lesson{{Text: long}}, strings.Fields(long), []string{long}
-	in.Tried = slices.Repeat([]progress.Attempt{{Tried: long, Result: long}}, 20)
-	trimmed := func(limit int) (out []string) {
-		whole := map[string]int{}
-		for _, s := range fit(sections(in), 1<<30) {
-			whole[s.label] = len(s.text)
-		}
-		for _, s := range fit(sections(in), limit) {
-			if len(s.text) == whole[s.label] {
-				delete(whole, s.label)
-			}
-		}
-		for label := range whole {
-			out = append(out, label)
-		}
-		slices.Sort(out)
-		return out
+	texts := Templates{}
+	for _, name := range Names() {
+		texts[name] = strings.Repeat("rule\n", MaxTemplate/5)
 	}
-	total := 0
-	for _, s := range fit(sections(in), 1<<30) {
-		total += s.size()
+	doc, err := progress.Parse([]byte("# Progress: x\n\n## Tasks\n\n" + strings.Repeat("- [ ] "+long[:400]+"\n", 100) +
+		"\n## Codebase Patterns\n\n" + long + "\n\n## Learnings\n\n" + long + "\n"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		less int
-		want []string
-	}{
-		{0, nil},
-		{600, []string{"LESSONS"}},
-		{3 << 10, []string{"FILES", "LESSONS"}},
-		{20 << 10, []string{"FILES", "LESSONS", "PLAN"}},
-		{50 << 10, []string{"ACCEPTANCE", "FILES", "LESSONS", "PLAN"}},
-	} {
-		if diff := cmp.Diff(tc.want, trimmed(total-tc.less)); diff != "" {
-			t.Errorf("%d bytes less (-want +got):\n%s", tc.less, diff)
+	for _, job := range []Job{JobPlan, JobBuild, JobSplit, JobReview, JobVerify} {
+		in := Input{
+			Job: job, PlanName: long, PlanFile: long, ProgressFile: long, PlanText: long, Accept: []string{long},
+			Project: long, Progress: doc, Attempt: 3, Tried: slices.Repeat([]progress.Attempt{{Tried: long, Result: long, Next: long}}, 20),
+			Task:        run.Task{ID: "T1", Title: long, Accept: []string{long}},
+			LastFailure: long, Violations: []string{long}, Guidance: []string{long}, MergedNotes: long,
+			Files: slices.Repeat([]string{long}, 20), Diff: long, Said: long, Unfinished: long, Promise: long,
+			Criteria: slices.Repeat([]string{long}, 40), GateCommands: []string{long}, Nonce: nonce, MayAsk: true,
+			Left: Left{Attempts: 1, Iterations: 1, Time: time.Hour, USD: 1},
+		}
+		if job == JobBuild {
+			in.Role = run.RoleDebugger
+		}
+		got, err := Render(texts, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) > MaxSize {
+			t.Errorf("%s: %d bytes, at most %d", job, len(got), MaxSize)
+		}
+		if n := strings.Count(got, "----- END "); n < 8 || strings.Count(got, "----- BEGIN ") != n {
+			t.Errorf("%s has %d sections", job, n)
 		}
 	}
 }

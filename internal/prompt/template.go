@@ -15,7 +15,7 @@ var builtIn embed.FS
 
 // MaxTemplate bounds a template, in bytes, so that what a task needs still
 // fits beside it.
-const MaxTemplate = 48 << 10
+const MaxTemplate = 16 << 10
 
 // Templates are a repository's own texts in place of the built-in ones, by the
 // name of the template. nil has none.

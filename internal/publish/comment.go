@@ -93,8 +93,8 @@ func saidMark(key effects.Key) string {
 }
 
 // CommentQuestions asks what has to be known before the issue can be worked.
-func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, hidden string) (url string, err error) {
-	return p.Comment(ctx, "questions", QuestionsText(questions, hidden, p.Label))
+func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, removed int) (url string, err error) {
+	return p.Comment(ctx, "questions", QuestionsText(p.Mask.Mask, questions, removed, p.Label))
 }
 
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
@@ -148,17 +148,17 @@ func RefusalText(login, role, label string) string {
 // questionsHead is how questions begin.
 const questionsHead = "**Ralph has questions before it starts.**"
 
-// QuestionsText asks what has to be known before the issue can be worked. The
-// questions are our own words, and so is what was hidden in it, "" for nothing:
-// people do write their answers into the comments of a template.
-func QuestionsText(questions []string, hidden, label string) string {
+// QuestionsText asks what has to be known before the issue can be worked, in an agent's
+// words, and how much of it was hidden: people do write their answers into the comments
+// of a template.
+func QuestionsText(mask func(string) string, questions []string, removed int, label string) string {
 	var b strings.Builder
-	b.WriteString(questionsHead + " I have not started an agent, because the issue does not say clearly what to do.\n\n")
+	b.WriteString(questionsHead + " The agent that was to plan has to know this first:\n\n")
 	for i, q := range questions {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, q)
+		fmt.Fprintf(&b, "%d. %s\n", i+1, island.Speak(mask, q, maxTaskText))
 	}
-	if hidden != "" {
-		fmt.Fprintf(&b, "\nI did not read the text that GitHub hides: %s.\n", hidden)
+	if removed > 0 {
+		fmt.Fprintf(&b, "\nI did not read the text that GitHub hides: %s.\n", strs.Count(removed, "character"))
 	}
 	b.WriteString("\nAnswer in comments, then comment `/ralph plan` or `/ralph start`. I read answers from people with write access, and ignore later edits to them. " +
 		"Or answer in the title or description, or add a task list there (`- [ ] …`), which I use as the plan unchanged; " +

@@ -224,8 +224,8 @@ func TestSaying(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p := t.Context(), w.publisher("")
-	first := get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, "2 HTML comments"))
-	if again := get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, "")); again != first ||
+	first := get[string](t)(p.CommentQuestions(ctx, []string{"What?", "Where?"}, 30))
+	if again := get[string](t)(p.CommentQuestions(ctx, []string{"Asked again after a crash?"}, 0)); again != first ||
 		first == "" {
 		t.Errorf("asked at %q, then %q", first, again)
 	}
@@ -234,7 +234,7 @@ func TestSaying(t *testing.T) {
 		t.Fatalf("%d comments, want 1", len(comments))
 	}
 	if body := comments[0].Body; !strings.Contains(body, "1. What?\n2. Where?\n") ||
-		!strings.Contains(body, "hides: 2 HTML comments.") || !strings.Contains(body, "label `ralph`") {
+		!strings.Contains(body, "hides: 30 characters.") || !strings.Contains(body, "label `ralph`") {
 		t.Errorf("questions:\n%s", body)
 	}
 }

@@ -429,7 +429,7 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 // comment says on the issue how the run ended, or asks what it has to know.
 func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr int) error {
 	if len(s.Questions) > 0 {
-		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Hidden())
+		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Removed)
 		return err
 	}
 	if s.Approval != "" {
@@ -502,7 +502,7 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		Iteration: sum.Iterations, Runs: sum.Runs,
 		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
 		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
-		Hidden: s.Plan.Hidden(), Closes: true,
+		Closes:    true,
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
 		Proof: s.Proof(), Sandbox: p.Sandbox,
 	}

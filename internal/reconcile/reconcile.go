@@ -646,6 +646,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
+	hostCfg.MergedNotes = func(ctx context.Context) ([]string, error) { return pullrequest.MergedNotes(ctx, repo) }
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
@@ -682,8 +683,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 					return r.authorizer.Permission(ctx, repo, row.RepoNode, login)
 				},
 			},
-			Memory: r.cfg.Store.Lessons(row.RepoNode),
-			Now:    r.cfg.Now, Emit: h.Witness(watch),
+			Now: r.cfg.Now, Emit: h.Witness(watch),
 		},
 	}
 }

@@ -32,19 +32,20 @@ const (
 // done stays done, but its state is lost, and the run goes on from the one before,
 // as it was stored.
 func looped(ctx context.Context, p *project, m Mix, seed uint64) (outcome, error) {
-	known := &memory{}
+	notes := ""
 	if p.conditions[ConditionTaught] {
 		var err error
-		if known, err = taught(ctx, p, m, rand.New(rand.NewPCG(seed+3, 0))); err != nil { // #nosec G404 -- repeatable on purpose
+		if notes, err = taught(ctx, p, m, rand.New(rand.NewPCG(seed+3, 0))); err != nil { // #nosec G404 -- repeatable on purpose
 			return outcome{}, err
 		}
 	}
-	return drive(ctx, p, m, "sim", seed, known)
+	return drive(ctx, p, m, "sim", seed, notes)
 }
 
-// drive is looped with what is known of earlier runs.
-func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, known *memory) (outcome, error) {
+// drive is looped with what earlier, merged work noted.
+func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, notes string) (outcome, error) {
 	w := newWorld(p, m, seed)
+	w.notes = notes
 	rnd := rand.New(rand.NewPCG(seed+2, 0)) // #nosec G404 -- repeatable on purpose
 	wanted, err := plan.FromIssue("Bring the values up to date", p.issue())
 	if err != nil {
@@ -65,7 +66,7 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 		}},
 	}, w.now)
 	e := &loop.Engine{
-		WorkTree: w, Trees: w, Runner: w, Publisher: w, Memory: known, Now: func() time.Time { return w.now },
+		WorkTree: w, Trees: w, Runner: w, Publisher: w, Now: func() time.Time { return w.now },
 	}
 	e.Emit = func(ev run.Event) {
 		if ev.Kind == run.EventAttemptFailed {
@@ -93,6 +94,9 @@ func drive(ctx context.Context, p *project, m Mix, name run.ID, seed uint64, kno
 		troubles = 0
 		if n.Kind == loop.Done {
 			out.end = next.End
+			if doc, err := progress.Parse([]byte(next.Progress)); err == nil {
+				out.notes = doc.Notes()
+			}
 			out.doubled = w.doubled(next)
 			if out.givenUp, err = givenUp(next); err != nil {
 				return outcome{}, err

@@ -15,6 +15,8 @@ import (
 // outcome is what came of one run, measured against the truth.
 type outcome struct {
 	end run.EndReason
+	// notes are the patterns and learnings of progress.md at the end.
+	notes string
 	// finished: the landed tree is what was wanted. Claimed: the loop said so.
 	finished bool
 	// tasks and solved count the solvable tasks, and those of them that the

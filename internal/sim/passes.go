@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/history"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -152,30 +151,14 @@ func (a *agent) misjudges(c *call, out *answer) bool {
 	return true
 }
 
-// memory is what earlier runs of a repository taught, in memory.
-type memory struct{ lessons []history.Lesson }
-
-// Remember implements history.Memory.
-func (m *memory) Remember(_ context.Context, l history.Lesson) error {
-	m.lessons = slices.DeleteFunc(m.lessons, func(old history.Lesson) bool { return old.Key == l.Key })
-	m.lessons = append(m.lessons, l.Bounded())
-	return nil
-}
-
-// Similar implements history.Memory.
-func (m *memory) Similar(_ context.Context, q history.Query, n int) ([]history.Lesson, error) {
-	return history.Pick(q, m.lessons, n), nil
-}
-
-// taught is the memory of a run with lessons: those of another run of the same
-// project whose branch was thrown away, or, half of the time, those of a project
-// like it, whose modules have the same names and want other values.
-func taught(ctx context.Context, p *project, m Mix, rnd *rand.Rand) (*memory, error) {
+// taught is what another run noted: one of the same project whose branch was thrown away,
+// or, half of the time, one of a project like it, whose modules have the same names and
+// want other values.
+func taught(ctx context.Context, p *project, m Mix, rnd *rand.Rand) (string, error) {
 	of := p
 	if rnd.IntN(2) == 0 {
 		of = newProject(m, rnd)
 	}
-	known := &memory{}
-	_, err := drive(ctx, of, m, "earlier", rnd.Uint64(), known)
-	return known, err
+	earlier, err := drive(ctx, of, m, "earlier", rnd.Uint64(), "")
+	return earlier.notes, err
 }

@@ -156,9 +156,9 @@ func TestPlannersReviewersAndVerifiersAreNotBelieved(t *testing.T) {
 	}
 }
 
-// What an earlier run of the same project has learned saves calls, and what one of
+// What an earlier run of the same project has noted saves calls, and what one of
 // another has does no harm.
-func TestLessonsSaveCalls(t *testing.T) {
+func TestMergedNotesSaveCalls(t *testing.T) {
 	t.Parallel()
 	m := only()
 	m.Tasks = map[Trait]float64{TraitNeedsError: 1}
@@ -166,7 +166,7 @@ func TestLessonsSaveCalls(t *testing.T) {
 	m.Conditions = map[Condition]float64{ConditionTaught: 1}
 	with := play(t, m, 5, 10).Loop
 	if with.Solved != with.Solvable || without.Solved != without.Solvable || with.Calls >= without.Calls {
-		t.Errorf("%d calls with lessons and %d without, for %d and %d of %d tasks", with.Calls, without.Calls, with.Solved,
+		t.Errorf("%d calls with notes and %d without, for %d and %d of %d tasks", with.Calls, without.Calls, with.Solved,
 			without.Solved, with.Solvable)
 	}
 }

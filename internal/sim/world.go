@@ -59,6 +59,8 @@ type world struct {
 
 	commits []loop.Landing
 	landed  []loop.Landed
+	// notes are what earlier, merged work noted.
+	notes string
 }
 
 func newWorld(p *project, m Mix, seed uint64) *world {
@@ -93,7 +95,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	watch := supervise.Defaults()
 	watch.Without = strings.Join(w.agent.mix.Without, ",")
 	return loop.Opened{
-		Settings: loop.Settings{Supervision: watch},
+		Settings: loop.Settings{Supervision: watch, MergedNotes: w.notes},
 		Branch:   "ralph/1", BaseBranch: "main", Base: "base", BaseTree: w.landed[0].Tree, DefaultTree: w.landed[0].Tree,
 		Head: w.tip().OID, HeadTree: w.tip().Tree,
 	}, nil

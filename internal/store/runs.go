@@ -179,15 +179,6 @@ func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name st
 	return nil
 }
 
-// RepoNode gives the node id of a repository by the name that its newest run
-// knew it by, in any case of letters, or ErrNotFound.
-func (s *Store) RepoNode(ctx context.Context, owner, name string) (string, error) {
-	row, err := s.oneRun(ctx, fmt.Sprintf("repository %s/%s", owner, name),
-		`WHERE lower(repo_owner) = lower(?) AND lower(repo_name) = lower(?) ORDER BY created_at DESC, rowid DESC LIMIT 1`,
-		owner, name)
-	return row.RepoNode, err
-}
-
 func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run, error) {
 	var row runRow
 	err := row.scan(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...).Scan)

@@ -129,18 +129,6 @@ CREATE INDEX inputs_pending ON inputs (repo_node, issue_number, id) WHERE state 
 CREATE INDEX inputs_by_issue ON inputs (repo_node, issue_number, received_at);
 CREATE INDEX inputs_by_author ON inputs (author_id, received_at);
 
--- What tasks taught, by repository.
-CREATE TABLE lessons (
-    id        INTEGER PRIMARY KEY,
-    repo_node TEXT    NOT NULL,
-    key       TEXT    NOT NULL,
-    lesson    BLOB    NOT NULL,
-    -- Whether the work that taught it is on the default branch. Only then is the lesson
-    -- told to anybody.
-    merged    INTEGER NOT NULL DEFAULT 0 CHECK (merged IN (0, 1)),
-    UNIQUE (repo_node, key)
-) STRICT;
-
 -- What requests to models cost. Money is in billionths of a dollar.
 CREATE TABLE spend_starts (
     name   TEXT    NOT NULL PRIMARY KEY,

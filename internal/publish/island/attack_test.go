@@ -25,7 +25,7 @@ func everywhere(text string) View {
 		},
 		Phase: run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
 		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
-		Findings: []string{text}, Removed: 1, Hidden: text,
+		Findings: []string{text}, Removed: 1,
 		Analysis: text, Testing: "- " + text, Patterns: text,
 		Log:       []progress.LogRow{{Iteration: 1, Completed: text, Notes: text}},
 		Learnings: text, Note: text, Merged: []string{text}, Closes: true, Mask: mask, PullNumber: 8,

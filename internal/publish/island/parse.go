@@ -79,6 +79,27 @@ func Parse(body string) (Island, error) {
 	return out, nil
 }
 
+// Notes gives the patterns and learnings that a description shows, as a list in which each
+// is a line; "" where it shows none.
+func Notes(body string) string {
+	from, to, ok := findIsland(body)
+	if !ok {
+		return ""
+	}
+	content, _ := contentOf(body[from:to])
+	var notes []string
+	for _, title := range [...]string{titlePatterns, titleLearnings} {
+		_, rest, _ := strings.Cut(content, "<summary>"+title+"</summary>")
+		list, _, _ := strings.Cut(rest, "\n</details>\n")
+		for line := range strings.Lines(list) {
+			if text, ok := strings.CutPrefix(line, "- "); ok {
+				notes = append(notes, "- "+unspeak(text))
+			}
+		}
+	}
+	return strings.Join(notes, "\n")
+}
+
 // commitsRE finds the commits behind a task.
 var commitsRE = strs.Lazy(` ` + markCommits + `(?:,? (?:\[` + "`[0-9a-f]{7}`" +
 	`\]\([^()\s]*\)|[0-9a-f]{40,64}|\?)(?:` + regexp.QuoteMeta(markUnsigned) + `)?)+`)

@@ -280,12 +280,8 @@ func (r *renderer) status() string {
 		s.line("\n> ⚠️ No checks verified this: %s.", why)
 	}
 	if v.Removed > 0 {
-		what := r.speak(v.Hidden, maxReason)
-		if what != "" {
-			what = " (" + what + ")"
-		}
-		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed%s.",
-			strs.Count(v.Removed, "character"), what)
+		s.line("\n> The issue contained hidden text, which people cannot see but agents can: %s removed.",
+			strs.Count(v.Removed, "character"))
 	}
 	if r.shortened {
 		s.line("\nShortened to fit. The full record is %s in the branch's history.", r.story())

@@ -21,9 +21,15 @@ func (r *renderer) plan() string {
 	return r.fold("Analysis", r.v.Analysis, r.d.plan) + r.fold("Testing strategy", r.v.Testing, r.d.plan)
 }
 
+// What opens to what was noted. Notes finds it by that.
+const (
+	titlePatterns  = "Codebase patterns"
+	titleLearnings = "Learnings"
+)
+
 // learnings shows what was noted of the code base and of the work.
 func (r *renderer) learnings() string {
-	return r.fold("Codebase patterns", r.v.Patterns, r.d.learnings) + r.fold("Learnings", r.v.Learnings, r.d.learnings)
+	return r.fold(titlePatterns, r.v.Patterns, r.d.learnings) + r.fold(titleLearnings, r.v.Learnings, r.d.learnings)
 }
 
 // fold shows a section of progress.md as a block that opens: a list of its points,

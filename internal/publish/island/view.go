@@ -115,9 +115,8 @@ type View struct {
 	// oldest first.
 	Said []Said
 	// Removed counts the hidden characters that were taken out of the issue's
-	// text before anybody worked from it, and Hidden says what they were.
+	// text before anybody worked from it.
 	Removed int
-	Hidden  string
 	// Closes adds "Closes #N", which closes the issue when the pull request is
 	// merged. It takes effect only if End is complete.
 	Closes bool

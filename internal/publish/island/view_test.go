@@ -254,7 +254,7 @@ func TestRenderMasks(t *testing.T) {
 		&v.Gates[0].Name, &v.Gates[0].Detail} {
 		*field = "a " + secret + " b " + token
 	}
-	v.Findings, v.Removed, v.Hidden, v.Gates[0].Note = []string{v.Note}, 1, v.Note, v.Note
+	v.Findings, v.Removed, v.Gates[0].Note = []string{v.Note}, 1, v.Note
 	v.Testing = "```\n" + v.Testing + "\n```"
 	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
 	v.Tasks[0].Reason = "a " + secret + " b " + token
