@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // due is a check that has to run.
@@ -528,7 +527,6 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 	key := gate.Key(r.Tree, r.Command, s.Image)
 	maps.DeleteFunc(s.GateMemo, func(k string, _ gate.Result) bool { return k == key || strings.HasPrefix(k, key+"\x00") })
 	if s.Stage == stageGate {
-		s.Draft.Blamed = r.Verdict.Tests
 		why := gate.Remediation(r)
 		if s.Proposal.Host {
 			task, err := e.task(s)
@@ -546,9 +544,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 			}
 			why = s.Proposal.Gone + "\n\n" + why
 		}
-		return e.failed(ctx, s, why, supervise.Failure{
-			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
-		})
+		return e.failed(ctx, s, why, failure{Check: &r})
 	}
 	if s.Stuck {
 		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate),
@@ -613,9 +609,7 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, r gate.Result) (Next, e
 				"fix the code so that they pass, and do not change the tests."
 		}
 		why += "\n\n" + gate.Remediation(r)
-		return e.failed(ctx, s, why, supervise.Failure{
-			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
-		})
+		return e.failed(ctx, s, why, failure{Check: &r, Refused: true})
 	}
 	s.GateIndex++
 	return Next{}, nil

@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // candidate is what one call proposes while the host looks at it, before a check runs.
@@ -140,7 +139,7 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 		}
 		return Next{}, true, e.putBack(ctx, s, c, screened.Protected)
 	}
-	s.proposed(c.tree, c.plain, c.code)
+	s.proposed(c.plain, c.code)
 	return Next{}, false, nil
 }
 
@@ -221,5 +220,5 @@ func (e *Engine) refuse(ctx context.Context, s *State, before, why string) (Next
 			return Next{}, fmt.Errorf("put tests back: %w", err)
 		}
 	}
-	return e.failed(ctx, s, why, supervise.Failure{Refused: before != ""})
+	return e.failed(ctx, s, why, failure{Refused: before != ""})
 }

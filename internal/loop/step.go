@@ -21,7 +21,6 @@ import (
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // How many times something is tried before the run gives up on it.
@@ -320,7 +319,6 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		s.Build = opened.Build
 	}
 	s.Settings = s.settled(opened.Settings, s.Attended)
-	s.checkpointHead()
 	if err := e.detectAll(ctx, s); err != nil {
 		return err
 	}
@@ -779,7 +777,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
-	return e.supervise(ctx, s, doc, task)
+	return e.call(ctx, s, doc, task)
 }
 
 // stuck ends a run that has no task left to work. Where it has landed something, the
@@ -820,7 +818,7 @@ func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, f
 	state := make(map[string]run.TaskStatus, len(tasks))
 	for _, t := range tasks {
 		if t.ID == s.TaskID && t.Actionable() && !taken[t.ID] {
-			return t, true // the supervisor says when it is enough
+			return t, true // the policy says when it is enough
 		}
 		state[t.ID] = t.Status
 		if t.Actionable() && s.Limits.TaskAttempts > 0 && s.Attempts[t.ID] >= s.Limits.TaskAttempts {
@@ -1109,9 +1107,8 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 		return Next{}, nil
 	}
 	if s.Job == prompt.JobBuild {
-		s.Draft = supervise.Iteration{
-			Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
-			Outcome: supervise.Broken, Class: supervise.FailCrash, Verdict: s.Verdict,
+		s.Draft = Seen{
+			Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Outcome: AgentBroken, Class: FailCrash, Verdict: s.Verdict,
 		}
 		s.watched()
 	}
@@ -1198,12 +1195,11 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 		return e.stop(s, run.EndBudgetExhausted, detail)
 	}
 	s.Failure = detail
-	a := supervise.Assessment{
-		Verdict: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "its budget is used up"},
-	}
-	a.Diagnostics = fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail)
 	s.Phase = run.PhaseIterating
-	return e.giveUp(ctx, s, doc, a)
+	return e.giveUp(ctx, s, doc, Decision{
+		TaskID: s.TaskID, Reason: "its budget is used up",
+		Diagnostics: fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail),
+	})
 }
 
 // wait notes when the provider wants to be asked again. It costs neither an
@@ -1227,7 +1223,7 @@ func (e *Engine) wait(s *State, end Ended) (Next, error) {
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
 	e.emit(run.Event{
-		Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider),
+		Kind: run.EventWaiting, TaskID: task,
 		Text: cmp.Or(end.Limit, "Rate limited"), Until: until,
 	}, s)
 	return Next{Kind: Sleep, Until: until}, nil
@@ -1254,7 +1250,8 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	if s.Idle++; end.Worked && end.DoFirst == "" {
 		s.Idle = 0
 	}
-	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
+	s.Draft.Outcome = AgentBroken // that its process is gone is told by no outcome
+	s.blame(failure{}, detail, detail)
 	s.watched()
 	what := "the agent failed: " + detail
 	if end.DoFirst != "" {

@@ -63,7 +63,7 @@ type Input struct {
 	LastFailure string
 	// Violations are the sentences of the last verdict.
 	Violations []string
-	// Guidance is what the supervisor has to say, a sentence or two each.
+	// Guidance says how to go on after a failure, a sentence or two each.
 	Guidance []string
 	// Lessons are what was learned from tasks like this one in other runs.
 	Lessons []Lesson
