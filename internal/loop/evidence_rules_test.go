@@ -37,9 +37,12 @@ func TestTwoAttemptsShowTheSame(t *testing.T) {
 		"tests tampered with": {
 			Seen{Tampered: true}, Seen{Tampered: true}, failure{Refused: true}, failure{Refused: true}, false,
 		},
-		"claims without a try": {
+		"claims without a change": {
 			Seen{ClaimedDone: true, Unchanged: true}, Seen{ClaimedDone: true, Unchanged: true}, failure{Unchanged: true},
-			failure{Unchanged: true}, false,
+			failure{Unchanged: true}, true,
+		},
+		"a claim without a change and idleness": {
+			Seen{ClaimedDone: true, Unchanged: true}, unchanged, failure{Unchanged: true}, failure{Unchanged: true}, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

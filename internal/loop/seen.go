@@ -156,7 +156,7 @@ func shown(c Seen, f failure, why string) string {
 	case f.Refused:
 		return "refused"
 	case f.Check == nil && c.ClaimedDone && c.Unchanged:
-		return "" // it claims what it has not even tried
+		return "claim"
 	case c.Unchanged || f.Unchanged:
 		return "no change"
 	case f.Check != nil:

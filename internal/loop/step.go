@@ -530,6 +530,7 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
 	e.tellTooMany(s, done, total)
+	e.tellCircles(s, doc.Tasks())
 	if total == 0 {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
@@ -544,6 +545,23 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	return e.prepare(ctx, s)
+}
+
+// tellCircles names the tasks that wait for each other.
+func (e *Engine) tellCircles(s *State, tasks []run.Task) {
+	var ids []string
+	for _, t := range tasks {
+		if t.Actionable() && inCircle(tasks, t.ID) {
+			ids = append(ids, t.ID)
+		}
+	}
+	if len(ids) > 0 {
+		e.emit(run.Event{
+			Kind: run.EventPersonNotified,
+			Text: strings.Join(ids, ", ") + " depend on each other in a circle: they are worked in their order. " +
+				"Take one of the dependencies out where that is wrong",
+		}, s)
+	}
 }
 
 // tellTooMany says where the run cannot come to the end of its tasks: each needs at
@@ -764,7 +782,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		detail := ""
 		switch {
 		case slices.ContainsFunc(tasks, run.Task.Actionable):
-			detail = "the open tasks depend on blocked ones"
+			detail = holdups(tasks, s)
 		case s.Iteration == 0:
 			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
 				" to retry it"
@@ -807,38 +825,6 @@ func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
 		said = append(said, n.TaskID+" needs a person: "+n.Words)
 	}
 	return e.finish(s, run.EndAwaitingPerson, strings.TrimSuffix(strings.Join(said, "; ")+"; "+detail, "; "))
-}
-
-// choose picks the next task: the one in progress first, then the open one of
-// the best priority whose attempts are left and whose dependencies are met, in
-// the order of the file. Tasks that depend on each other in a circle hold
-// nobody up. Tasks that are taken are being worked on already: they are not done, and
-// not to be chosen.
-func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, found bool) {
-	state := make(map[string]run.TaskStatus, len(tasks))
-	for _, t := range tasks {
-		if t.ID == s.TaskID && t.Actionable() && !taken[t.ID] {
-			return t, true // the policy says when it is enough
-		}
-		state[t.ID] = t.Status
-		if t.Actionable() && s.Limits.TaskAttempts > 0 && s.Attempts[t.ID] >= s.Limits.TaskAttempts {
-			state[t.ID] = run.TaskBlocked
-		}
-	}
-	workable := func(id string) bool { return state[id] == run.TaskOpen || state[id] == run.TaskInProgress }
-	pick := func(holds func(id string) bool) {
-		for _, t := range tasks {
-			free := workable(t.ID) && !taken[t.ID] && !slices.ContainsFunc(t.DependsOn, holds)
-			if free && (!found || rank(t) < rank(best)) {
-				best, found = t, true
-			}
-		}
-	}
-	pick(func(id string) bool { return workable(id) || state[id] == run.TaskBlocked })
-	if !found && len(taken) == 0 {
-		pick(func(id string) bool { return state[id] == run.TaskBlocked })
-	}
-	return best, found
 }
 
 func rank(t run.Task) int {

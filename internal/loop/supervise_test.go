@@ -289,11 +289,39 @@ func TestDependenciesComeFirst(t *testing.T) {
 			"- [ ] T1 one\n  - Depends on: T2\n- [ ] T2 two (blocked: no key)\n- [ ] T3 three\n",
 			[]string{"T3 three"}, run.EndBlocked,
 		},
+		"chain": {
+			"- [ ] T1 one (blocked: no key)\n- [ ] T2 two\n  - Depends on: T1\n- [ ] T3 three\n  - Depends on: T2\n",
+			nil, run.EndBlocked,
+		},
+		"chain, side by side": {
+			"- [ ] T1 [P] one (blocked: no key)\n- [ ] T2 [P] two\n  - Depends on: T1\n- [ ] T3 [P] three\n  - Depends on: T2\n" +
+				"- [ ] T4 [P] four\n",
+			[]string{"T4 four"}, run.EndBlocked,
+		},
+		"after a circle": {
+			"- [ ] T1 one\n  - Depends on: T3\n- [ ] T2 two\n  - Depends on: T3\n- [ ] T3 three\n  - Depends on: T2\n",
+			[]string{"T2 two", "T3 three", "T1 one"}, run.EndAllTasksComplete,
+		},
+		"a circle behind a blocked task": {
+			"- [ ] T1 one (blocked: no key)\n- [ ] T2 two\n  - Depends on: T3\n- [ ] T3 three\n  - Depends on: T1, T2\n",
+			nil, run.EndBlocked,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			s := w.drive(loop.NewState(request(t, tc.body), w.now), nil)
+			r := request(t, tc.body)
+			if name == "chain, side by side" {
+				r.Limits.Parallel = 3
+			}
+			s := w.drive(loop.NewState(r, w.now), nil)
+			if strings.HasPrefix(name, "chain") && !strings.Contains(s.EndDetail, "T3 waits for T1, which is blocked") {
+				t.Errorf("nobody is told why T3 was not worked: %q", s.EndDetail)
+			}
+			named := slices.ContainsFunc(w.events, func(ev run.Event) bool { return strings.Contains(ev.Text, "in a circle") })
+			if named != strings.Contains(name, "circle") {
+				t.Errorf("a circle is named: %t", named)
+			}
 			got := slices.DeleteFunc(subjects(s.Commits), func(s string) bool { return strings.HasPrefix(s, " ") })
 			if diff := cmp.Diff(tc.want, got); diff != "" || s.End != tc.end {
 				t.Errorf("ended %s: %s", s.End, diff)

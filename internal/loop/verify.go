@@ -269,6 +269,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	e.tellTooMany(s, done, total)
+	e.tellCircles(s, doc.Tasks())
 	return e.work(ctx, s, doc)
 }
 
