@@ -188,7 +188,7 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 	case reason == "":
 	case v.absent():
 		return Decision{Verdict: VerdictGiveUp, Reason: v.absence()}
-	case tries == 0 && v.splitHelps(s, task):
+	case tries < lastTries && v.splitHelps(s, task):
 		return v.split(reason)
 	case tries < lastTries && most != 1:
 		role := run.RoleArchitect
