@@ -39,7 +39,7 @@ func TestTwoAttemptsShowTheSame(t *testing.T) {
 		},
 		"claims without a change": {
 			Seen{ClaimedDone: true, Unchanged: true}, Seen{ClaimedDone: true, Unchanged: true}, failure{Unchanged: true},
-			failure{Unchanged: true}, true,
+			failure{Unchanged: true}, false,
 		},
 		"a claim without a change and idleness": {
 			Seen{ClaimedDone: true, Unchanged: true}, unchanged, failure{Unchanged: true}, failure{Unchanged: true}, false,

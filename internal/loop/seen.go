@@ -156,7 +156,7 @@ func shown(c Seen, f failure, why string) string {
 	case f.Refused:
 		return "refused"
 	case f.Check == nil && c.ClaimedDone && c.Unchanged:
-		return "claim"
+		return "" // the work may be there, and whoever objected be wrong
 	case c.Unchanged || f.Unchanged:
 		return "no change"
 	case f.Check != nil:
