@@ -24,7 +24,10 @@ var byClass = map[Class]struct{ agent, person string }{
 			"passes. Do not change or delete the test.", failingCheck,
 	},
 	FailCheck: {"Run the failing check yourself, and fix what it reports before anything else.", failingCheck},
-	FailHang:  {"Find what makes the check hang or run too long, and fix only that.", "Make the task smaller, or allow more time, then retry it."},
+	FailHang: {
+		"Find what makes the check hang or run too long, and fix only that.",
+		"Make the task smaller, or allow more time, then retry it.",
+	},
 	FailTimeout: {
 		"The last call ran out of time. Take the smallest step that brings the task forward, and write down what is left.",
 		"Make the task smaller, or allow more time, then retry it.",
@@ -42,7 +45,8 @@ var byClass = map[Class]struct{ agent, person string }{
 		"The last call changed no file. Read the definitions, the callers and the tests of what you are going to " +
 			"change, make a reasonable assumption where something stays open, and make the change now; reading and " +
 			"planning alone do not count.",
-		"Check whether there is anything left to do in this task, and describe exactly what should be different afterwards.",
+		"Check whether there is anything left to do in this task, and describe exactly what should be different " +
+			"afterwards.",
 	},
 	FailTooLarge: {
 		"The task is too much for one call. Work on its first part only, and write down what is left.",
@@ -54,8 +58,8 @@ var byClass = map[Class]struct{ agent, person string }{
 	},
 }
 
-const failingCheck = "Run the failing check yourself. If the task cannot pass it, correct the task or the check; otherwise " +
-	"describe in the task how to solve it, then retry it."
+const failingCheck = "Run the failing check yourself. If the task cannot pass it, correct the task or the check; " +
+	"otherwise describe in the task how to solve it, then retry it."
 
 // What a call is told that is not like the one before.
 const (
@@ -64,8 +68,8 @@ const (
 	cleanFiles = "The files were reset to the last commit, so nothing of earlier attempts is left: start from scratch."
 	newDesign  = "Attempts within the current design have failed. Question the design before you change code."
 	findCause  = "Find the cause of the failure before you change code: reproduce it, name the cause, fix only that."
-	otherWay   = "What was tried does not work. Do not repeat it: name its assumption that is wrong, choose another way, " +
-		"and take the smallest step that shows whether it works."
+	otherWay   = "What was tried does not work. Do not repeat it: name its assumption that is wrong, choose another " +
+		"way, and take the smallest step that shows whether it works."
 	oneStep = "Do one thing only: the smallest step that brings this task forward and that a check can confirm. Leave " +
 		"everything else for later."
 	tookLong = "This task has taken long. Get its most important part to work, and write down what is left."

@@ -50,7 +50,9 @@ func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, f
 		}
 	}
 	pick(func(t run.Task) bool {
-		return !slices.ContainsFunc(t.DependsOn, func(id string) bool { return workable(state[id]) || state[id] == run.TaskBlocked })
+		return !slices.ContainsFunc(t.DependsOn, func(id string) bool {
+			return workable(state[id]) || state[id] == run.TaskBlocked
+		})
 	})
 	if !found && len(taken) == 0 {
 		pick(func(t run.Task) bool { return inCircle(tasks, t.ID) && holdup(tasks, state, t.ID) == "" })

@@ -330,7 +330,9 @@ func (v *story) spent() (sum time.Duration) {
 // absent says whether no call at the task has changed or claimed anything: there is nothing that
 // smaller tasks or another role could build on.
 func (v *story) absent() bool {
-	return !slices.ContainsFunc(v.own, func(c *Seen) bool { return !c.Unchanged || c.ClaimedDone || c.Verdict == VerdictDecompose })
+	return !slices.ContainsFunc(v.own, func(c *Seen) bool {
+		return !c.Unchanged || c.ClaimedDone || c.Verdict == VerdictDecompose
+	})
 }
 
 // absence names what kept an agent from doing anything: its own error, where it ended with one.

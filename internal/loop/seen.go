@@ -177,7 +177,8 @@ var (
 		`[^.!?\n]*(?:\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|` +
 		`\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|` +
 		`\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer)))[^.!?\n]*`)
-	saysTooLarge = regexp.MustCompile(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}\btoo (?:large|big|complex|broad|much)\b|` +
+	saysTooLarge = regexp.MustCompile(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}` +
+		`\btoo (?:large|big|complex|broad|much)\b|` +
 		`\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|` +
 		`\bmore than fits (?:in|into|within) (?:one|a single) (?:session|call)\b`)
 	usedUpTurns = regexp.MustCompile(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
