@@ -120,6 +120,8 @@ func classOf(c Seen, f failure, detail string) Class {
 		return classOfCheck(*f.Check)
 	case c.TooLarge || usedUpTurns.MatchString(detail):
 		return FailTooLarge
+	case c.Outcome == AgentGaveUp && c.Unchanged:
+		return FailCrash
 	case f.Unchanged:
 		return FailEmpty
 	default:
