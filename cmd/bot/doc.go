@@ -13,7 +13,7 @@
 // the world it declares as interfaces (ports.go). Read step.go from open to
 // end, then verify.go (what an agent left behind, and what of it counts) and
 // gates.go (the checks a proposal has to pass). Package gate judges what those
-// checks say, and supervise how the run is going.
+// checks say.
 //
 // Package host implements those interfaces on the world: gitrepo exports work
 // trees and reads them back without ever trusting them, sandbox (local, docker)

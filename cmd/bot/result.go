@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // result is the one JSON document that `bot demo --json` and `bot run --json`
@@ -114,9 +113,9 @@ type attemptLine struct {
 	Task      string `json:"task"`
 	Outcome   string `json:"outcome"`
 	Note      string `json:"note"`
-	// Role is the part the agent played, Verdict the supervisor's before it.
-	Role    run.Role              `json:"role"`
-	Verdict supervise.VerdictKind `json:"verdict,omitempty"`
+	// Role is the part the agent played, Verdict what was done before it.
+	Role    run.Role     `json:"role"`
+	Verdict loop.Verdict `json:"verdict,omitempty"`
 	// Evidence is what the four layers of verification found.
 	Evidence loop.Evidence `json:"evidence"`
 }

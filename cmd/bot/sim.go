@@ -12,12 +12,11 @@ import (
 
 // simCmd is `bot sim`.
 type simCmd struct {
-	Seed    uint64   `default:"1" help:"The random seed."`
-	Mix     []string `help:"A mix of faults in YAML to use instead of the built-in ones; repeatable; see docs/simulation.md." placeholder:"FILE" type:"existingfile"`
-	Runs    int      `help:"Runs of each mix (default: what the mix says)." placeholder:"N"`
-	Without []string `help:"What of the supervisor to leave out: a verdict, a pattern or risk; repeatable." placeholder:"NAME"`
-	JSON    bool     `name:"json" help:"Print JSON."`
-	Update  string   `help:"Also write the table into this document." placeholder:"FILE" type:"existingfile"`
+	Seed   uint64   `default:"1" help:"The random seed."`
+	Mix    []string `help:"A mix of faults in YAML to use instead of the built-in ones; repeatable; see docs/simulation.md." placeholder:"FILE" type:"existingfile"`
+	Runs   int      `help:"Runs of each mix (default: what the mix says)." placeholder:"N"`
+	JSON   bool     `name:"json" help:"Print JSON."`
+	Update string   `help:"Also write the table into this document." placeholder:"FILE" type:"existingfile"`
 }
 
 // Run plays the mixes and says which bars hold.
@@ -34,9 +33,6 @@ func (c *simCmd) Run(ctx bound, io stdio) error {
 	}
 	results := make([]sim.Result, 0, len(mixes))
 	for _, m := range mixes {
-		if m, err = m.Less(c.Without); err != nil {
-			return err
-		}
 		runs := c.Runs
 		if runs == 0 {
 			runs = m.Runs

@@ -107,9 +107,7 @@ func statsText(s analytics.Stats) string {
 	counts(&b, "Hosts reached", s.Total.HostsReached)
 	counts(&b, "Hosts blocked", s.Total.HostsBlocked)
 	counts(&b, "Checks that failed", s.Total.GateFailures)
-	counts(&b, "What the supervisor said", s.Total.Verdicts)
-	counts(&b, "What it saw", s.Total.Patterns)
-	counts(&b, "How failures were handled", s.Total.Strategies)
+	counts(&b, "What followed failures", s.Total.Verdicts)
 	if s.Unread > 0 {
 		fmt.Fprintf(&b, "\nCould not read %s of the record.\n", strs.Count(s.Unread, "line"))
 	}

@@ -55,11 +55,8 @@ func story(id run.ID) []run.Event {
 			Hosts: []run.HostUse{{Host: "pkg.example", Count: 1, Received: 7}, {Host: "pkg.example", Blocked: "why", Count: 1}},
 		},
 		{Kind: run.EventAttemptFailed, Iteration: 2, TaskID: "T2", Text: "open sesame\nfails"},
-		{
-			Kind: run.EventVerdict, Iteration: 2, Verdict: "narrow", Patterns: []string{"repeating_error", "regression"},
-			Strategy: "test_first",
-		},
-		{Kind: run.EventIteration, Iteration: 3, TaskID: "T2", Strategy: "test_first"},
+		{Kind: run.EventVerdict, Iteration: 2, Verdict: "switch_role"},
+		{Kind: run.EventIteration, Iteration: 3, TaskID: "T2"},
 		{
 			Kind: run.EventAgentFinished, Iteration: 3, TaskID: "T2", Outcome: "completed", Duration: 2 * time.Second,
 			CostUSD: 0.3,
@@ -92,8 +89,7 @@ func TestAStorySummedUp(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	figures := analytics.Total{
 		Iterations: 3, AgentCalls: 3, AgentSeconds: 5, FailedAttempts: 1, TasksDone: 2, TasksTotal: 2, Gates: 2,
-		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"narrow": 1}, CostUSD: 0.3,
-		Patterns: map[string]int{"repeating_error": 1, "regression": 1}, Strategies: map[string]int{"test_first": 1},
+		GateFailures: map[string]int{"go test": 1}, Verdicts: map[string]int{"switch_role": 1}, CostUSD: 0.3,
 		Models: map[string]analytics.ModelStats{
 			"m1": {Requests: 2, Usage: analytics.Usage{InputTokens: 10, CostUSD: 0.1}},
 		},
@@ -226,6 +222,10 @@ func TestDocumented(t *testing.T) {
 	var walk func(t reflect.Type, prefix string)
 	walk = func(typ reflect.Type, prefix string) {
 		for f := range typ.Fields() {
+			if f.Anonymous {
+				walk(f.Type, prefix)
+				continue
+			}
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !described[prefix+name] {
 				t.Errorf("docs/analytics.md does not describe %s%s", prefix, name)

@@ -33,29 +33,13 @@ type Record struct {
 	Gate      string        `json:"gate,omitempty"`
 	Passed    *bool         `json:"passed,omitempty"`
 	// DurationMS is in milliseconds.
-	DurationMS int64    `json:"duration_ms,omitempty"`
-	Verdict    string   `json:"verdict,omitempty"`
-	Patterns   []string `json:"patterns,omitempty"`
-	Strategy   string   `json:"strategy,omitempty"`
-	Signals    *Signals `json:"signals,omitempty"`
+	DurationMS int64        `json:"duration_ms,omitempty"`
+	Verdict    string       `json:"verdict,omitempty"`
+	Signals    *run.Signals `json:"signals,omitempty"`
 	// CostUSD is what the run has cost so far.
 	CostUSD float64       `json:"cost_usd,omitempty"`
 	End     run.EndReason `json:"end,omitempty"`
 	Text    string        `json:"text,omitempty"`
-}
-
-// Signals are what the last attempt at a task showed.
-type Signals struct {
-	Score    float64 `json:"score"`
-	Source   int     `json:"source,omitempty"`
-	Test     int     `json:"test,omitempty"`
-	Docs     int     `json:"docs,omitempty"`
-	Config   int     `json:"config,omitempty"`
-	Other    int     `json:"other,omitempty"`
-	Breadth  int     `json:"breadth,omitempty"`
-	Churn    float64 `json:"churn,omitempty"`
-	Tests    float64 `json:"tests,omitempty"`
-	Warnings float64 `json:"warnings,omitempty"`
 }
 
 // Usage is what one agent call consumed.
@@ -124,8 +108,8 @@ func newRecord(ev run.Event, mask func(string) string) Record {
 		Version: Version, Time: ev.Time.UTC(), Run: ev.Run, Repo: ev.Repo, Subject: strs.Cut(mask(ev.Subject), maxTitle),
 		Kind: ev.Kind, Iteration: ev.Iteration, Task: ev.TaskID, Title: strs.Cut(mask(ev.TaskTitle), maxTitle),
 		Done: ev.Done, Total: ev.Total, Role: ev.Role, Outcome: ev.Outcome, Model: ev.Model, Gate: strs.Cut(ev.Gate, maxTitle),
-		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict, Patterns: ev.Patterns, Strategy: ev.Strategy,
-		Signals: (*Signals)(ev.Signals), CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: strs.Cut(mask(ev.Text), maxText),
+		DurationMS: ev.Duration.Milliseconds(), Verdict: ev.Verdict,
+		Signals: ev.Signals, CostUSD: run.Dollars(ev.CostUSD), End: ev.End, Text: strs.Cut(mask(ev.Text), maxText),
 	}
 	if ev.Kind == run.EventGate {
 		r.Passed = &ev.Passed

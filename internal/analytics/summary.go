@@ -139,13 +139,6 @@ func (t *runSum) add(r Record) {
 		}
 	case run.EventVerdict:
 		t.Verdicts[r.Verdict]++
-		for _, p := range r.Patterns {
-			t.Patterns[p]++
-		}
-	case run.EventIteration, run.EventWaiting:
-		if r.Strategy != "" {
-			t.Strategies[r.Strategy]++
-		}
 	case run.EventAttemptFailed:
 		t.FailedAttempts++
 	case run.EventRunEnded:
@@ -206,11 +199,7 @@ type Total struct {
 	Gates          int            `json:"gates"`
 	GateFailures   map[string]int `json:"gate_failures"`
 	Verdicts       map[string]int `json:"verdicts"`
-	// Patterns counts those that verdicts were given for, Strategies the calls
-	// and waits that one was chosen for.
-	Patterns   map[string]int `json:"patterns"`
-	Strategies map[string]int `json:"strategies"`
-	CostUSD    float64        `json:"cost_usd"`
+	CostUSD        float64        `json:"cost_usd"`
 	// Models is what was used of each, as far as a gateway counted. Hosts count
 	// how often they were reached or blocked.
 	Models        map[string]ModelStats `json:"models"`
@@ -232,7 +221,7 @@ func (m ModelStats) add(o ModelStats) ModelStats {
 
 func newTotal() Total {
 	return Total{
-		GateFailures: map[string]int{}, Verdicts: map[string]int{}, Patterns: map[string]int{}, Strategies: map[string]int{},
+		GateFailures: map[string]int{}, Verdicts: map[string]int{},
 		Models: map[string]ModelStats{}, HostsReached: map[string]int{}, HostsBlocked: map[string]int{},
 	}
 }
@@ -254,7 +243,7 @@ func (t *Total) add(o Total) {
 		t.Models[name] = t.Models[name].add(m)
 	}
 	for _, counts := range []struct{ to, from map[string]int }{
-		{t.GateFailures, o.GateFailures}, {t.Verdicts, o.Verdicts}, {t.Patterns, o.Patterns}, {t.Strategies, o.Strategies},
+		{t.GateFailures, o.GateFailures}, {t.Verdicts, o.Verdicts},
 		{t.HostsReached, o.HostsReached}, {t.HostsBlocked, o.HostsBlocked},
 	} {
 		for name, n := range counts.from {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -134,6 +135,9 @@ func Tighten(upper, asked run.Limits) run.Limits {
 		RunTimeout:       tighter(upper.RunTimeout, asked.RunTimeout),
 		BudgetUSD:        tighter(upper.BudgetUSD, asked.BudgetUSD),
 		TaskBudgetUSD:    tighter(upper.TaskBudgetUSD, asked.TaskBudgetUSD),
+		// These bound nothing that a server pays for: the repository knows its tasks.
+		Stagnation: cmp.Or(asked.Stagnation, upper.Stagnation),
+		TaskTime:   cmp.Or(asked.TaskTime, upper.TaskTime),
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // RepoPath is where a repository keeps its configuration. It is read from the
@@ -45,8 +44,6 @@ type Repo struct {
 	Quality  gate.Quality
 	Progress Progress
 	Plan     Plan
-	// Supervision are the thresholds a run is watched by.
-	Supervision supervise.Config
 	// Roles are the models and limits of single roles.
 	Roles map[run.Role]Role
 	// Review is nil where the file does not say whether all of the work is read
@@ -110,18 +107,17 @@ const (
 )
 
 type repoFile struct {
-	Model       string          `yaml:"model"`
-	Image       string          `yaml:"image"`
-	Limits      limitsFile      `yaml:"limits"`
-	Gates       []gateFile      `yaml:"gates"`
-	Setup       setupFile       `yaml:"setup"`
-	Quality     qualityFile     `yaml:"quality"`
-	Loop        loopFile        `yaml:"loop"`
-	Checkpoints checkpointsFile `yaml:"checkpoints"`
-	Roles       []roleFile      `yaml:"roles"`
-	Review      *bool           `yaml:"review"`
-	Evidence    string          `yaml:"evidence"`
-	Progress    struct {
+	Model    string      `yaml:"model"`
+	Image    string      `yaml:"image"`
+	Limits   limitsFile  `yaml:"limits"`
+	Gates    []gateFile  `yaml:"gates"`
+	Setup    setupFile   `yaml:"setup"`
+	Quality  qualityFile `yaml:"quality"`
+	Loop     loopFile    `yaml:"loop"`
+	Roles    []roleFile  `yaml:"roles"`
+	Review   *bool       `yaml:"review"`
+	Evidence string      `yaml:"evidence"`
+	Progress struct {
 		Keep    bool `yaml:"keep"`
 		Archive bool `yaml:"archive"`
 	} `yaml:"progress"`
@@ -222,7 +218,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Egress.Allow != nil {
 		r.Egress = append(egress.List{}, hosts(*f.Egress.Allow, report)...)
 	}
-	r.Supervision = supervision(f, &r.Limits, report)
+	loopLimits(f.Loop, &r.Limits, report)
 	if len(problems) > 0 {
 		slices.SortStableFunc(problems, func(a, b Problem) int {
 			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -324,7 +324,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
 		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
 	}
-	set.Supervision, set.VerifyTasks = repo.Supervision, repo.Evidence == config.EvidenceTask
+	set.VerifyTasks = repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever

@@ -24,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // What is kept of a check's output to find the telling lines in.
@@ -304,10 +303,10 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		}
 	}
 	h.unwatch(lh)
-	var did supervise.Activity
+	var did run.Activity
 	parser := h.cfg.Backend.NewParser(func(a agent.Activity) {
 		if a.Kind == agent.ActivityTool {
-			did.Add(a.Tool)
+			did.Use(a.Tool)
 		}
 	})
 	if _, err := h.logs(ctx, handle, handle.From, parser); err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // session is an agent process that builds in more than one call. Before it ends it asks
@@ -133,10 +132,10 @@ func (h *Host) observeSession(ctx context.Context, lh loop.Handle) (_ loop.Agent
 		return loop.AgentStatus{}, false, fmt.Errorf("collect the work tree: %w", err)
 	}
 	h.unwatch(lh)
-	var did supervise.Activity
+	var did run.Activity
 	parser := h.cfg.Backend.NewParser(func(a agent.Activity) {
 		if a.Kind == agent.ActivityTool {
-			did.Add(a.Tool)
+			did.Use(a.Tool)
 		}
 	})
 	n, err := h.logs(ctx, p, p.From, parser)

@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // RuleAlready is the rule of findings about what was there already.
@@ -54,36 +53,29 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	return Next{}, nil
 }
 
-// unchanged fails a claim without a change that nobody has to look at; handled is false where somebody has. It has to name
-// a file that shows the work, as the prompt asks, unless it took back what earlier calls broke. Two calls look at the same
-// tree at most, and each counts against what is left to the task; who names the place to the end is left to a person.
+// unchanged acts on a claim without a change of the call's own; handled is false where the checks run and then a
+// call looks whether the task is done. Two such calls look at the same tree at most, and each counts against what is
+// left to the task; who names the place to the end is left to a person.
 func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
-	h := s.watchedHistory(c.accepted.Tasks(), c.task)
-	h.Iterations = append(slices.Clip(h.Iterations), s.Draft.Bounded())
-	spent := s.Verified[c.task.ID] >= maxVerified || !supervise.MayLook(s.Supervision, h)
+	if s.Verified[c.task.ID] < maxVerified && s.mayLook(c.task.ID) {
+		return Next{}, false, nil
+	}
 	there, err := e.existing(ctx, c.tree, namedPath.FindAllString(s.Proposal.Final, maxNamed))
 	if err != nil {
 		return Next{}, false, err
 	}
-	founded := len(there) > 0 || !s.Draft.Unchanged
-	why := "The last call said that the task is done, but changed no file. "
-	switch {
-	case spent && founded:
+	if len(there) > 0 || !s.Draft.Unchanged {
 		s.watched()
 		next, err := e.askPerson(ctx, s, c.accepted,
 			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
 		return next, true, err
-	case spent:
-		why += "No calls are left to verify that."
-	case c.already && !founded:
-		why += "Do the task. If it was done before, say so and name the place, such as `path/to/file.go:12`."
-	default:
-		return Next{}, false, nil
 	}
+	why := "The last call said that the task is done, but changed no file. No calls are left to verify that. If it was " +
+		"done before, name the place, such as `path/to/file.go:12`."
 	if s.Proposal.Note != "" {
 		why += " Also: " + s.Proposal.Note + "."
 	}
-	next, err := e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
+	next, err := e.failed(ctx, s, why, failure{Unchanged: true})
 	return next, true, err
 }
 
@@ -139,7 +131,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 		if p.Note != "" {
 			why += " Also: " + p.Note + "."
 		}
-		return e.failed(ctx, s, why, supervise.Failure{Unchanged: p.Already})
+		return e.failed(ctx, s, why, failure{Unchanged: p.Already})
 	}
 	return e.confirmed(ctx, s)
 }
@@ -272,7 +264,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	s.nextIteration()
 	s.dropCall()
 	s.Brief = Brief{}
-	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, run.RoleReviewer, task.ID, supervise.VerdictProceed
+	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, run.RoleReviewer, task.ID, VerdictProceed
 	s.addCall(Iteration{
 		Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,
 		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
@@ -312,16 +304,15 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	s.dropCall()
-	s.Draft, s.DraftTree = supervise.Iteration{}, "" // nobody has tried anything
+	s.Draft = Seen{} // nobody has tried anything
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	s.Reopened[task.ID]++
 	if s.Reopened[task.ID] > maxReopen {
 		s.Failure = why
-		a := supervise.Assessment{Verdict: supervise.Verdict{
-			Kind: supervise.VerdictGiveUp, TaskID: task.ID, Reason: fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what),
-		}}
-		a.Diagnostics = fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, a.Verdict.Reason, why)
-		return e.giveUp(ctx, s, doc, a)
+		reason := fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what)
+		return e.giveUp(ctx, s, doc, Decision{
+			TaskID: task.ID, Reason: reason, Diagnostics: fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, reason, why),
+		})
 	}
 	// A person's approval covers this task. So it says what the approved one asks for; what
 	// an agent or a check said of it is told to the next call, and is no part of the plan.

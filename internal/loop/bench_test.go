@@ -9,7 +9,6 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // BenchmarkBeforeAnAgent is what the loop costs before each start of an agent:
@@ -36,16 +35,16 @@ func BenchmarkBeforeAnAgent(b *testing.B) {
 	}
 	// The record as 500 failures leave it, each different enough to be gone on
 	// with.
-	last := s.Watched[len(s.Watched)-1]
-	s.Watched = nil
+	last := s.Seen[len(s.Seen)-1]
+	s.Seen = nil
 	for i := range 500 {
 		it := last
 		it.Number, it.TaskID, it.Landed = i+1, fmt.Sprintf("T%d", i/2+2), i%2 == 1
-		it.Error = supervise.Normalise(fmt.Sprintf("--- FAIL: TestThing%d (0.00s)\n    a_test.go:%d: got %d", i, i, i))
+		it.Shown = fmt.Sprint(i)
 		for f := range 20 {
 			it.Files = append(it.Files[:min(f, len(it.Files)):min(f, len(it.Files))], fmt.Sprintf("src/pkg%d/file%d.go", i, f))
 		}
-		s.Watched = append(s.Watched, it)
+		s.Seen = append(s.Seen, it)
 		s.History = append(s.History, loop.Iteration{
 			Number: i + 1, TaskID: it.TaskID, StartedAt: w.now, Duration: time.Minute,
 		})

@@ -10,7 +10,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // requireClaim acts on a candidate that its agent does not claim to be done. What it
@@ -37,11 +36,11 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		switch {
 		case said.Kind == prompt.ClaimFailed:
 			return e.fail(ctx, s, failedBy(said))
-		case s.Draft.Analysis.TooComplex && said.Kind != prompt.ClaimPartial:
+		case s.Draft.TooLarge && said.Kind != prompt.ClaimPartial:
 			return e.fail(ctx, s, "The last call said that the task is too large for one call.")
 		case said.Kind == prompt.ClaimBlocked && s.Draft.Unchanged && s.begun():
 			// It is not to be lost with what only a person can give.
-			s.Draft.Analysis.TooComplex = true
+			s.Draft.TooLarge = true
 			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+saidOf(said)+".")
 		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
@@ -58,7 +57,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 				"write the assumption down."
 		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
-			s.Draft.Analysis.TooComplex = s.Draft.Analysis.TooComplex || s.Partial[s.TaskID] > 0
+			s.Draft.TooLarge = s.Draft.TooLarge || s.Partial[s.TaskID] > 0
 			why = "The last call said what is left, but changed no file: " + saidOf(said) + "."
 		case s.Draft.Change != "":
 			why = "The last call changed nothing more and did not say that the task is done. If the existing work " +
@@ -67,7 +66,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		if s.Proposal.Note != "" {
 			why += " Also: " + s.Proposal.Note + "."
 		}
-		return e.failed(ctx, s, why, supervise.Failure{Unchanged: true})
+		return e.failed(ctx, s, why, failure{Unchanged: true})
 	}()
 	return next, true, err
 }
@@ -78,7 +77,7 @@ func (s *State) unanswered() string {
 	if !s.Draft.Unchanged || s.Proposal.Claim.Kind != prompt.ClaimNone {
 		return ""
 	}
-	return s.Draft.Analysis.Asked
+	return s.Draft.Asked
 }
 
 // begun says whether calls got further with the task at hand that can be split up.
@@ -95,7 +94,7 @@ func (s *State) splittable(id string) bool {
 // checkable says whether the checks are to run on a proposal that is not claimed: its
 // agent calls it failed, or has changed something and says nothing of the task.
 func (s *State) checkable() bool {
-	silent := s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.Analysis.TooComplex
+	silent := s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.TooLarge
 	return s.Draft.Change != "" && (silent || s.admitted())
 }
 
@@ -166,7 +165,7 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 		// Should the promise never be made, this is all that there is of the work.
 		e.keepRefused(ctx, s, note)
 	}
-	s.Draft, s.DraftTree = supervise.Iteration{}, "" // neither a failure nor a landing
+	s.Draft = Seen{} // neither a failure nor a landing
 	s.dropCall()
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return Next{}, nil
@@ -194,7 +193,7 @@ func (e *Engine) unfinished(
 		s.Decomposed = map[string]bool{}
 	}
 	s.Decomposed[task.ID] = true // whatever comes of it, it is not tried again
-	s.Verdict, s.Guidance = supervise.VerdictDecompose, nil
+	s.Verdict, s.Guidance = VerdictDecompose, nil
 	s.nextIteration()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
@@ -216,11 +215,10 @@ func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, wor
 	s.Brief = Brief{}
 	s.dropCall()
 	s.Phase = run.PhaseIterating
-	a := supervise.Assessment{Verdict: supervise.Verdict{
-		Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "needs a person: " + oneLine(words, maxNeed),
-	}}
-	a.Diagnostics = fmt.Sprintf("%s needs a person. The agent said: %s\n", s.TaskID, oneLine(words, maxNeed))
-	return e.giveUp(ctx, s, doc, a)
+	return e.giveUp(ctx, s, doc, Decision{
+		TaskID: s.TaskID, Reason: "needs a person: " + oneLine(words, maxNeed),
+		Diagnostics: fmt.Sprintf("%s needs a person. The agent said: %s\n", s.TaskID, oneLine(words, maxNeed)),
+	})
 }
 
 // maxNeed bounds what is kept of what an agent lacks, in bytes.

@@ -263,8 +263,8 @@ func TestDoneAlready(t *testing.T) {
 	}
 }
 
-// Who looks has to agree, with evidence that can be found, and the objection is what the next attempt is told. The
-// claim has to say where the work is. Two calls look at most; then a person is asked.
+// Who looks has to agree, with evidence that can be found, and the objection is what the next attempt is told. Two
+// calls look at most; then a person is asked, where the claim names the place.
 func TestDoneAlreadyIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	const there = "It was there already, see a.go:3."
@@ -273,9 +273,6 @@ func TestDoneAlreadyIsNotBelieved(t *testing.T) {
 		looks               int
 	}{
 		{"it objects", there, "1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there", 2},
-		{
-			"the claim has no place", "It was there already.", "1. yes: a.go:3\n\nRALPH_VERIFY: agreed", 0,
-		},
 		{"no such file", there, "1. yes: b.go:3\n\nRALPH_VERIFY: agreed", 2},
 		{"no such file, as the prompt has it", there, "1. yes: `internal/nowhere.go:999`\n\nRALPH_VERIFY: agreed", 2},
 		{"no such line", there, "1. yes: a.go:300\n\nRALPH_VERIFY: agreed", 2},

@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // due is a check that has to run.
@@ -522,7 +521,6 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 	key := gate.Key(r.Tree, r.Command, s.Image)
 	maps.DeleteFunc(s.GateMemo, func(k string, _ gate.Result) bool { return k == key || strings.HasPrefix(k, key+"\x00") })
 	if s.Stage == stageGate {
-		s.Draft.Blamed = r.Verdict.Tests
 		why := gate.Remediation(r)
 		if s.Proposal.Host {
 			task, err := e.task(s)
@@ -534,9 +532,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 		if s.admitted() {
 			why = failedBy(s.Proposal.Claim) + "\n\n" + why
 		}
-		return e.failed(ctx, s, why, supervise.Failure{
-			Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output,
-		})
+		return e.failed(ctx, s, why, failure{Check: &r})
 	}
 	if s.Stuck {
 		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate),

@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // OldTree is a proposal with its judges, the test and runner files that it touches, as
@@ -148,7 +147,5 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 	why := fmt.Sprintf("The last call changed files that decide whether the work is right (%s), and the new code is "+
 		"not right by them as they were. They were restored: fix the code so that it passes with them. Change them only "+
 		"where your task says so.\n\n%s", listed(old.Judges), gate.Remediation(r))
-	return e.failed(ctx, s, why, supervise.Failure{
-		Gate: r.Gate, Command: r.Command, ExitCode: r.ExitCode, Reason: r.Reason, Output: r.Output, Refused: true,
-	})
+	return e.failed(ctx, s, why, failure{Check: &r, Refused: true})
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Tasks that are marked [P] are worked side by side, each in a lane: a work tree of its
@@ -311,7 +310,7 @@ func (e *Engine) laneStep(ctx context.Context, s *State, dropped bool) (Next, er
 	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
-	return e.supervise(ctx, s, doc, task)
+	return e.call(ctx, s, doc, task)
 }
 
 // ends says whether the run begins no other call.
@@ -588,7 +587,7 @@ func (e *Engine) sendBack(ctx context.Context, s *State, why string) (Next, erro
 	s.Baseline = maps.Clone(s.lane.tip.baseline)
 	s.dropCall()
 	s.Kept, s.lane.folded = nil, false
-	s.Draft, s.DraftTree = supervise.Iteration{}, ""
+	s.Draft = Seen{}
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}

@@ -250,8 +250,8 @@ func TestCrashWhileSomethingIsPutBack(t *testing.T) {
 			return claimed()
 		}
 		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash)
-		if s.End != run.EndAllTasksComplete || len(s.Watched) != 2 || s.Watched[0].Class != "refused" {
-			t.Errorf("crash at step %d: ended %s, %+v", at, s.End, s.Watched)
+		if s.End != run.EndAllTasksComplete || len(s.Seen) != 2 || s.Seen[0].Class != "refused" {
+			t.Errorf("crash at step %d: ended %s, %+v", at, s.End, s.Seen)
 		}
 	}
 }

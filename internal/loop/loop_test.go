@@ -135,7 +135,7 @@ func TestEndReasons(t *testing.T) {
 				}
 				w.work["src/"+s.TaskID] = fmt.Sprint(len(w.prompts))
 				return claimed()
-			}, want: run.EndBlocked, agents: 12},
+			}, want: run.EndStagnated, agents: 15},
 		{name: "one blocked, others done", agent: func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
 			if s.TaskID == "T2" {
 				return completed("hm")

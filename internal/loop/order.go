@@ -3,6 +3,7 @@ package loop
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
@@ -29,6 +30,106 @@ func Ahead(s State) (order, all []run.Task, err error) {
 	}
 	return order, all, nil
 }
+
+// choose picks the next task: the one in progress first, then the open one of the best priority
+// whose attempts are left and whose dependencies are done, in the order of the file. Tasks that
+// depend on each other in a circle hold each other up no more once nothing else is free. Tasks that are
+// taken are being worked on already: they are not done, and not to be chosen.
+func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, found bool) {
+	state := standings(tasks, s)
+	for _, t := range tasks {
+		if t.ID == s.TaskID && t.Actionable() && !taken[t.ID] {
+			return t, true // the policy says when it is enough
+		}
+	}
+	pick := func(free func(t run.Task) bool) {
+		for _, t := range tasks {
+			if workable(state[t.ID]) && !taken[t.ID] && free(t) && (!found || rank(t) < rank(best)) {
+				best, found = t, true
+			}
+		}
+	}
+	pick(func(t run.Task) bool {
+		return !slices.ContainsFunc(t.DependsOn, func(id string) bool {
+			return workable(state[id]) || state[id] == run.TaskBlocked
+		})
+	})
+	if !found && len(taken) == 0 {
+		pick(func(t run.Task) bool { return inCircle(tasks, t.ID) && holdup(tasks, state, t.ID) == "" })
+	}
+	return best, found
+}
+
+// standings is how each task stands; one whose attempts are used up is blocked.
+func standings(tasks []run.Task, s *State) map[string]run.TaskStatus {
+	state := make(map[string]run.TaskStatus, len(tasks))
+	for _, t := range tasks {
+		state[t.ID] = t.Status
+		if t.Actionable() && s.Limits.TaskAttempts > 0 && s.Attempts[t.ID] >= s.Limits.TaskAttempts {
+			state[t.ID] = run.TaskBlocked
+		}
+	}
+	return state
+}
+
+func workable(status run.TaskStatus) bool {
+	return status == run.TaskOpen || status == run.TaskInProgress
+}
+
+// dependencies yields what a task waits for, directly and through others, each once; that may be
+// the task itself.
+func dependencies(tasks []run.Task, id string) []string {
+	var all []string
+	next := []string{id}
+	for len(next) > 0 {
+		at := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == next[0] })
+		next = next[1:]
+		if at < 0 || tasks[at].Status == run.TaskDone {
+			continue
+		}
+		for _, d := range tasks[at].DependsOn {
+			if !slices.Contains(all, d) {
+				all, next = append(all, d), append(next, d)
+			}
+		}
+	}
+	return all
+}
+
+// inCircle says whether a task waits for itself.
+func inCircle(tasks []run.Task, id string) bool { return slices.Contains(dependencies(tasks, id), id) }
+
+// holdup is the blocked task that a task waits for, directly or through others, "" where there is
+// none.
+func holdup(tasks []run.Task, state map[string]run.TaskStatus, id string) string {
+	for _, d := range dependencies(tasks, id) {
+		if state[d] == run.TaskBlocked && d != id {
+			return d
+		}
+	}
+	return ""
+}
+
+// holdups say which open tasks wait for which blocked ones.
+func holdups(tasks []run.Task, s *State) string {
+	state := standings(tasks, s)
+	var said []string
+	for _, t := range tasks {
+		if !workable(state[t.ID]) {
+			continue
+		}
+		if by := holdup(tasks, state, t.ID); by != "" {
+			said = append(said, t.ID+" waits for "+by+", which is blocked")
+		}
+	}
+	if more := len(said) - maxHoldups; more > 0 {
+		said = append(said[:maxHoldups], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(said, "; ")
+}
+
+// maxHoldups bounds how many waiting tasks are named.
+const maxHoldups = 10
 
 // Checks are the gates of a run: those asked for, else those that were found.
 func (s State) Checks() []gate.Gate {

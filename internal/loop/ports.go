@@ -10,7 +10,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Handle names a started process to whoever started it. It is stored with the
@@ -68,10 +67,9 @@ type Settings struct {
 	KeepProgress bool
 	// ArchiveProgress moves it to .ralph/archive then, whatever KeepProgress says.
 	ArchiveProgress bool
-	// Supervision, Roles and Review are how the run is watched and worked.
-	Supervision supervise.Config
-	Roles       map[run.Role]RoleSettings
-	Review      ReviewPolicy
+	// Roles and Review are how the run is worked.
+	Roles  map[run.Role]RoleSettings
+	Review ReviewPolicy
 	// VerifyTasks: a call looks at each task before it lands.
 	VerifyTasks bool
 	// MergedNotes are what earlier, merged work in the repository noted. Others wrote it.
@@ -254,7 +252,7 @@ type AgentStatus struct {
 	// "Rate limited"; "" where that is not known.
 	Limit string
 	// Activity is what it did, counted.
-	Activity supervise.Activity
+	Activity run.Activity
 	Usage    run.Usage
 	Model    string
 	// Models is what was used of each model, and Hosts what was reached or

@@ -8,7 +8,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // RuleProtected is the rule of findings about protected paths that were put back.
@@ -68,7 +67,7 @@ func (e *Engine) onlyProtected(ctx context.Context, s *State) (Next, error) {
 	return e.failed(ctx, s, "The last call changed nothing but protected paths, and these were put back: "+
 		listRefusals(s.Proposal.Protected)+". Only a person may change them. Do as much of the task as you can without "+
 		"that; if nothing is left to do, end with `RALPH_RESULT: blocked: ` and what a person has to do.",
-		supervise.Failure{Refused: true})
+		failure{Refused: true})
 }
 
 // appendFindings keeps as many findings as a run may.

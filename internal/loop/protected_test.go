@@ -74,8 +74,8 @@ func TestProtectedPathsArePutBack(t *testing.T) {
 	clean := begin()
 	s := clean.drive(loop.NewState(r, clean.now), nil)
 	verify(clean, s, -1)
-	if len(clean.prompts) != 7 {
-		t.Errorf("%d agents, want four at what is all protected and two at what failed", len(clean.prompts))
+	if len(clean.prompts) != 8 {
+		t.Errorf("%d agents, want five at what is all protected and two at what failed", len(clean.prompts))
 	}
 	for at, crash := range eachCrash {
 		w := begin()

@@ -14,7 +14,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Stage is the exact point a run has reached within its phase. Each one is
@@ -103,10 +102,10 @@ type Proposal struct {
 	Idle bool
 	// Host: it is the host's own look at the tree, and no agent had a part in it.
 	Host bool
-	// Work is the whole work tree that it was made from, and Draft the supervisor's
-	// record of the call, while another call looks at it.
+	// Work is the whole work tree that it was made from, and Draft the record of the call,
+	// while another call looks at it.
 	Work  string
-	Draft supervise.Iteration
+	Draft Seen
 	// Criteria are what a call that looks at the task was asked, and Answer is what it
 	// answered.
 	Criteria []string
@@ -165,9 +164,9 @@ type Ended struct {
 type Iteration struct {
 	Number int
 	TaskID string
-	// Role is the part the agent played, Verdict the supervisor's before it.
+	// Role is the part the agent played, Verdict what the policy had said before it.
 	Role      run.Role
-	Verdict   supervise.VerdictKind
+	Verdict   Verdict
 	StartedAt time.Time
 	Duration  time.Duration
 	Outcome   string
@@ -354,14 +353,13 @@ type Attempt struct {
 	// Job is what the agent at work is for, Role the part it plays.
 	Job  prompt.Job
 	Role run.Role
-	// Verdict is the supervisor's on the iteration at hand.
-	Verdict  supervise.VerdictKind
+	// Verdict is the policy's on the iteration at hand.
+	Verdict  Verdict
 	Process  *Process
 	Proposal *Proposal
 	Ended    *Ended
-	// Draft is the record of the iteration at hand, DraftTree the tree it proposed.
-	Draft     supervise.Iteration
-	DraftTree string
+	// Draft is the record of the iteration at hand.
+	Draft     Seen
 	GateIndex int
 	GateLast  []gate.Result // of the last proposal, for the pull request
 
@@ -390,7 +388,7 @@ type Brief struct {
 	Objection string
 	// Violations are what the last call did against the rules of progress.md.
 	Violations []string
-	// Guidance is the supervisor's advice.
+	// Guidance says how to go on after a failure.
 	Guidance []string
 }
 
@@ -423,9 +421,8 @@ type Counts struct {
 
 // Watch is what the run is judged by.
 type Watch struct {
-	// Watched are the iterations, oldest first.
-	Watched     []supervise.Iteration
-	Checkpoints []supervise.Checkpoint
+	// Seen are the last calls, oldest first; the policy decides by them.
+	Seen []Seen
 	// Decomposed are the tasks that were split, and Parents names for each part
 	// the task it comes from.
 	Decomposed map[string]bool
@@ -662,6 +659,7 @@ func (asked Settings) settled(repo Settings, attended bool) Settings {
 	if repo.Limits == (run.Limits{}) {
 		out.Limits = asked.Limits
 	}
+	out.Limits = out.Limits.WithDefaults(run.DefaultLimits())
 	if out.Gates = asked.Gates; len(asked.Gates) == 0 {
 		out.Gates = withDefaults(repo.Gates)
 	}
@@ -670,10 +668,6 @@ func (asked Settings) settled(repo Settings, attended bool) Settings {
 	out.Ask = cmp.Or(asked.Ask, repo.Ask)
 	out.NeedsApproval = repo.NeedsApproval && !attended
 	out.KeepProgress = asked.KeepProgress || repo.KeepProgress
-	if out.Supervision == (supervise.Config{}) {
-		out.Supervision = supervise.Defaults()
-	}
-	out.Supervision.MaxTaskAttempts = out.Limits.TaskAttempts
 	if asked.Review != "" && (asked.Review != ReviewUnproven || repo.Review != ReviewNever) {
 		out.Review = asked.Review
 	}

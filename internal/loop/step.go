@@ -21,7 +21,6 @@ import (
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // How many times something is tried before the run gives up on it.
@@ -315,7 +314,6 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		s.Build = opened.Build
 	}
 	s.Settings = s.settled(opened.Settings, s.Attended)
-	s.checkpointHead()
 	if err := e.detectAll(ctx, s); err != nil {
 		return err
 	}
@@ -527,6 +525,7 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
 	e.tellTooMany(s, done, total)
+	e.tellCircles(s, doc.Tasks())
 	if total == 0 {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
@@ -537,6 +536,23 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		return Next{}, nil
 	}
 	return e.prepare(ctx, s)
+}
+
+// tellCircles names the tasks that wait for each other.
+func (e *Engine) tellCircles(s *State, tasks []run.Task) {
+	var ids []string
+	for _, t := range tasks {
+		if t.Actionable() && inCircle(tasks, t.ID) {
+			ids = append(ids, t.ID)
+		}
+	}
+	if len(ids) > 0 {
+		e.emit(run.Event{
+			Kind: run.EventPersonNotified,
+			Text: strings.Join(ids, ", ") + " depend on each other in a circle: they are worked in their order. " +
+				"Take one of the dependencies out where that is wrong",
+		}, s)
+	}
 }
 
 // tellTooMany says where the run cannot come to the end of its tasks: each needs at
@@ -757,7 +773,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		detail := ""
 		switch {
 		case slices.ContainsFunc(tasks, run.Task.Actionable):
-			detail = "the open tasks depend on blocked ones"
+			detail = holdups(tasks, s)
 		case s.Iteration == 0:
 			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
 				" to retry it"
@@ -770,7 +786,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
-	return e.supervise(ctx, s, doc, task)
+	return e.call(ctx, s, doc, task)
 }
 
 // stuck ends a run that has no task left to work. Where it has landed something, the
@@ -800,38 +816,6 @@ func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
 		said = append(said, n.TaskID+" needs a person: "+n.Words)
 	}
 	return e.finish(s, run.EndAwaitingPerson, strings.TrimSuffix(strings.Join(said, "; ")+"; "+detail, "; "))
-}
-
-// choose picks the next task: the one in progress first, then the open one of
-// the best priority whose attempts are left and whose dependencies are met, in
-// the order of the file. Tasks that depend on each other in a circle hold
-// nobody up. Tasks that are taken are being worked on already: they are not done, and
-// not to be chosen.
-func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, found bool) {
-	state := make(map[string]run.TaskStatus, len(tasks))
-	for _, t := range tasks {
-		if t.ID == s.TaskID && t.Actionable() && !taken[t.ID] {
-			return t, true // the supervisor says when it is enough
-		}
-		state[t.ID] = t.Status
-		if t.Actionable() && s.Limits.TaskAttempts > 0 && s.Attempts[t.ID] >= s.Limits.TaskAttempts {
-			state[t.ID] = run.TaskBlocked
-		}
-	}
-	workable := func(id string) bool { return state[id] == run.TaskOpen || state[id] == run.TaskInProgress }
-	pick := func(holds func(id string) bool) {
-		for _, t := range tasks {
-			free := workable(t.ID) && !taken[t.ID] && !slices.ContainsFunc(t.DependsOn, holds)
-			if free && (!found || rank(t) < rank(best)) {
-				best, found = t, true
-			}
-		}
-	}
-	pick(func(id string) bool { return workable(id) || state[id] == run.TaskBlocked })
-	if !found && len(taken) == 0 {
-		pick(func(id string) bool { return state[id] == run.TaskBlocked })
-	}
-	return best, found
 }
 
 func rank(t run.Task) int {
@@ -1067,9 +1051,8 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 		return Next{}, nil
 	}
 	if s.Job == prompt.JobBuild {
-		s.Draft = supervise.Iteration{
-			Number: s.Iteration, TaskID: s.TaskID, ParentID: s.Parents[s.TaskID], Role: s.Role,
-			Outcome: supervise.Broken, Class: supervise.FailCrash, Verdict: s.Verdict,
+		s.Draft = Seen{
+			Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Outcome: AgentBroken, Class: FailCrash, Verdict: s.Verdict,
 		}
 		s.watched()
 	}
@@ -1156,12 +1139,11 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 		return e.stop(s, run.EndBudgetExhausted, detail)
 	}
 	s.Failure = detail
-	a := supervise.Assessment{
-		Verdict: supervise.Verdict{Kind: supervise.VerdictGiveUp, TaskID: s.TaskID, Reason: "its budget is used up"},
-	}
-	a.Diagnostics = fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail)
 	s.Phase = run.PhaseIterating
-	return e.giveUp(ctx, s, doc, a)
+	return e.giveUp(ctx, s, doc, Decision{
+		TaskID: s.TaskID, Reason: "its budget is used up",
+		Diagnostics: fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail),
+	})
 }
 
 // wait notes when the provider wants to be asked again. It costs neither an
@@ -1185,7 +1167,7 @@ func (e *Engine) wait(s *State, end Ended) (Next, error) {
 	}
 	s.Resume, s.WaitUntil = s.Stage, until
 	e.emit(run.Event{
-		Kind: run.EventWaiting, TaskID: task, Strategy: string(supervise.WaitForProvider),
+		Kind: run.EventWaiting, TaskID: task,
 		Text: cmp.Or(end.Limit, "Rate limited"), Until: until,
 	}, s)
 	return Next{Kind: Sleep, Until: until}, nil
@@ -1212,7 +1194,8 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	if s.Idle++; end.Worked && end.DoFirst == "" {
 		s.Idle = 0
 	}
-	s.Draft.Class, s.Draft.Error = supervise.FailCrash, supervise.Normalise(detail)
+	s.Draft.Outcome = AgentBroken // that its process is gone is told by no outcome
+	s.blame(failure{}, detail, detail)
 	s.watched()
 	what := "the agent failed: " + detail
 	if end.DoFirst != "" {

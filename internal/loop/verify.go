@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // judge reads what the agent says in progress.md and takes what is its own to
@@ -267,6 +266,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	e.tellTooMany(s, done, total)
+	e.tellCircles(s, doc.Tasks())
 	return e.work(ctx, s, doc)
 }
 
@@ -299,15 +299,15 @@ func (e *Engine) rejected(ctx context.Context, s *State) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
-	s.Draft.Change = "" // nothing to go back to
-	return e.failed(ctx, s, s.Failure, supervise.Failure{Refused: true})
+	s.Draft.Change = "" // nothing of it is kept
+	return e.failed(ctx, s, s.Failure, failure{Refused: true})
 }
 
 // fail notes a failed attempt at the task, where the next one reads it. After
 // the last attempt the task is blocked and the tree goes back to the last good
 // one, so that the next task starts clean.
 func (e *Engine) fail(ctx context.Context, s *State, why string) (Next, error) {
-	return e.failed(ctx, s, why, supervise.Failure{})
+	return e.failed(ctx, s, why, failure{})
 }
 
 // maxTried bounds what is noted of a failed attempt, in bytes: enough for the
@@ -316,8 +316,8 @@ const maxTried = 800
 
 // withObjection is why an attempt failed and, where that was not for a check, what a
 // check had said before: a call that did nothing has fixed nothing.
-func (s *State) withObjection(why string, f supervise.Failure) string {
-	if f.Command != "" {
+func (s *State) withObjection(why string, f failure) string {
+	if f.Check != nil {
 		s.Objection = why
 		return why
 	}
@@ -328,16 +328,16 @@ func (s *State) withObjection(why string, f supervise.Failure) string {
 }
 
 // failed is fail with what is known of the failure besides the agent's part.
-func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.Failure) (Next, error) {
+func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (Next, error) {
 	if s.lane != nil && s.lane.folded && s.Proposal != nil && s.Proposal.Fold != nil {
 		return e.sendBack(ctx, s, why)
 	}
-	f.Outcome = s.Draft.Outcome
+	detail := ""
 	if s.Proposal != nil {
-		f.Detail, f.Final = s.Proposal.Note, s.Proposal.Final
+		detail = s.Proposal.Note
 	}
 	kept := e.keepRefused(ctx, s, why)
-	s.Draft.Class, s.Draft.Error = supervise.Classify(f), supervise.Normalise(cmp.Or(f.Output, why))
+	s.blame(f, why, detail)
 	s.watched()
 	s.dropCall()
 	s.Attempts[s.TaskID]++
@@ -365,19 +365,18 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f supervise.F
 	ev := run.Event{
 		Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short, Kept: kept,
 	}
-	if f.Command != "" {
+	if f.Check != nil {
 		head, _, _ := strings.Cut(why, " It printed:\n\n")
-		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Gate, gate.FailureLines(f.Output)
+		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Check.Gate, gate.FailureLines(f.Check.Output)
 	}
 	e.emit(ev, s)
 	s.Progress = s.text(doc)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
 		// Whatever the run stops for next, people should find the task blocked.
-		if a := supervise.Assess(s.Supervision, s.watchedHistory(doc.Tasks(),
-			task)); a.Verdict.Kind == supervise.VerdictGiveUp {
-			e.tellVerdict(s, task, a)
-			return e.giveUp(ctx, s, doc, a)
+		if d := s.decide(task); d.Verdict == VerdictGiveUp {
+			e.tellVerdict(s, task, d)
+			return e.giveUp(ctx, s, doc, d)
 		}
 	}
 	return Next{}, nil

@@ -33,6 +33,8 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 	}
 	if format == formats.PRD {
 		src, p.Branch = list, v.Branch
+	} else {
+		p.unread(string(src))
 	}
 	p.depend(nil)
 	text, removed := progress.Clean(string(src))

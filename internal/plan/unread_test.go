@@ -59,3 +59,16 @@ func TestDottedIDsAreNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// A file of another system is read as carefully: its open children of a ticked task are named.
+func TestUnreadOfOtherSystems(t *testing.T) {
+	t.Parallel()
+	src := "## Tasks\n- [x] 1.1 Parent\n  - [ ] 1.1.1 x\n  - [ ] 1.1.2 y\n- [x] 1.2 Second\n"
+	p, err := FromFile("PLAN.md", []byte(src), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := strings.Join(p.Findings, "\n"); p.Unread != 2 || !strings.Contains(said, "Line 3, “[ ] 1.1.1 x”, is open") {
+		t.Errorf("%d boxes:\n%s", p.Unread, said)
+	}
+}

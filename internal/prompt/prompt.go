@@ -64,7 +64,7 @@ type Input struct {
 	LastFailure string
 	// Violations are the sentences of the last verdict.
 	Violations []string
-	// Guidance is what the supervisor has to say, a sentence or two each.
+	// Guidance says how to go on after a failure, a sentence or two each.
 	Guidance []string
 	// MergedNotes are what earlier, merged work in the repository noted.
 	MergedNotes string

@@ -29,20 +29,6 @@ const (
 	EventTrouble        EventKind = "trouble"
 )
 
-// Signals are what one attempt showed of how the work goes.
-type Signals struct {
-	// Score sums it up, from 0 to 1.
-	Score float64
-	// Source to Other count the changed files by kind.
-	Source, Test, Docs, Config, Other int
-	// Breadth counts the areas that changed, and Churn is the share of the changed
-	// files that an attempt before had changed.
-	Breadth int
-	Churn   float64
-	// Tests and Warnings say whether that went better (1) or worse (-1).
-	Tests, Warnings float64
-}
-
 // Event is one thing that happened in a run, for whoever watches: the
 // terminal, chat, metrics, a live page. It is never the source of what people
 // read on GitHub; that is rendered from state.
@@ -97,13 +83,8 @@ type Event struct {
 	Passed bool
 	// Duration is how long the agent or the check took, on EventRunEnded the run.
 	Duration time.Duration
-	// Verdict is the word of an EventVerdict, and Patterns are what it was said
-	// for, the worst first; EventIteration has the verdict, too.
-	Verdict  string
-	Patterns []string
-	// Strategy is how the next call is to go at what failed: on EventVerdict,
-	// EventIteration and EventWaiting.
-	Strategy string
+	// Verdict is the word of an EventVerdict; EventIteration has it, too.
+	Verdict string
 	// Signals are what the last attempt at the task showed, on EventVerdict and
 	// EventIteration, where there was one.
 	Signals *Signals

@@ -218,6 +218,12 @@ type Limits struct {
 	BudgetUSD        float64
 	// TaskBudgetUSD bounds each task; it can only be kept where a gateway counts.
 	TaskBudgetUSD float64
+	// Stagnation is how many calls in a row may land nothing before another role takes over; at
+	// three times as many the run may stop.
+	Stagnation int
+	// TaskTime is how long the failed attempts at a task may take before it is told so; at three
+	// times as long its attempts are used up.
+	TaskTime time.Duration
 }
 
 // DefaultLimits are the limits of a run that names none.
@@ -232,6 +238,8 @@ func DefaultLimits() Limits {
 		RunTimeout:       6 * time.Hour,
 		BudgetUSD:        -1,
 		TaskBudgetUSD:    -1,
+		Stagnation:       5,
+		TaskTime:         30 * time.Minute,
 	}
 }
 
@@ -263,6 +271,12 @@ func (l Limits) WithDefaults(d Limits) Limits {
 	}
 	if l.TaskBudgetUSD == 0 {
 		l.TaskBudgetUSD = d.TaskBudgetUSD
+	}
+	if l.Stagnation == 0 {
+		l.Stagnation = d.Stagnation
+	}
+	if l.TaskTime == 0 {
+		l.TaskTime = d.TaskTime
 	}
 	return l
 }

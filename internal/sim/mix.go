@@ -4,14 +4,11 @@ import (
 	"embed"
 	"fmt"
 	"path"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // Fault is what may go wrong with one agent call. Each call draws at most one.
@@ -171,8 +168,6 @@ type Mix struct {
 	// saved the step's state. Half of the time the agent or check dies with it.
 	Crash  float64   `yaml:"crash"`
 	Limits MixLimits `yaml:"limits"`
-	// Without names verdicts and patterns of the supervisor that the loop does without.
-	Without []string `yaml:"without"`
 	// MaxCallRatio is the most agent calls per finished task that the loop may make in
 	// runs without hopeless tasks, as a share of what plain Ralph makes; 0 sets
 	// no bar.
@@ -221,16 +216,6 @@ func ParseMix(file string, src []byte) (Mix, error) {
 	return m, nil
 }
 
-// Less is the mix with a loop that does without these verdicts and patterns as well. A
-// name it does not know is a *run.UserError.
-func (m Mix) Less(names []string) (Mix, error) {
-	m.Without = slices.Concat(m.Without, names)
-	if why := m.problem(); why != "" {
-		return Mix{}, &run.UserError{Message: "the mix " + m.Name + " cannot be used", Hint: why}
-	}
-	return m, nil
-}
-
 // problem says what is wrong with a mix, "" where nothing is.
 func (m Mix) problem() string {
 	switch {
@@ -246,11 +231,6 @@ func (m Mix) problem() string {
 		return "max_call_ratio must not be negative"
 	case m.MaxNeededRatio < 0:
 		return "max_needed_ratio must not be negative"
-	}
-	for _, name := range m.Without {
-		if !slices.Contains(supervise.RuleNames(), name) {
-			return "without knows only " + strings.Join(supervise.RuleNames(), ", ")
-		}
 	}
 	if why := shares("calls", m.Calls, Faults(), true); why != "" {
 		return why

@@ -296,29 +296,3 @@ func TestUpdate(t *testing.T) {
 		}
 	}
 }
-
-// A rule that is left out makes a difference where runs depend on it.
-func TestARuleCanBeLeftOut(t *testing.T) {
-	t.Parallel()
-	m, err := ParseMix("m.yml", []byte("name: m\nruns: 4\nmin_tasks: 2\nmax_tasks: 2\ntasks: {needs_split: 1}\nlimits: {max_iterations: 30, run_timeout: 72h, budget_usd: 200}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := Run(t.Context(), m, 1, m.Runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m, err = m.Less([]string{"decompose"}); err != nil {
-		t.Fatal(err)
-	}
-	less, err := Run(t.Context(), m, 1, m.Runs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if whole.Loop.Solved != whole.Loop.Solvable || less.Loop.Solved == less.Loop.Solvable {
-		t.Errorf("%d of %d tasks with splitting, %d without", whole.Loop.Solved, whole.Loop.Solvable, less.Loop.Solved)
-	}
-	if _, err := m.Less([]string{"nothing"}); err == nil {
-		t.Error("an unknown rule is taken")
-	}
-}

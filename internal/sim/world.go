@@ -14,7 +14,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
 // epoch is when each simulated run begins.
@@ -92,10 +91,8 @@ func (w *world) lay(tree string) {
 // Open implements loop.WorkTree.
 func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	w.lay(w.tip().Tree)
-	watch := supervise.Defaults()
-	watch.Without = strings.Join(w.agent.mix.Without, ",")
 	return loop.Opened{
-		Settings: loop.Settings{Supervision: watch, MergedNotes: w.notes},
+		Settings: loop.Settings{MergedNotes: w.notes},
 		Branch:   "ralph/1", BaseBranch: "main", Base: "base", BaseTree: w.landed[0].Tree, DefaultTree: w.landed[0].Tree,
 		Head: w.tip().OID, HeadTree: w.tip().Tree,
 	}, nil

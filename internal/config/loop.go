@@ -9,23 +9,14 @@ import (
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
-// loopFile and checkpointsFile keep the spelling of the proposal
-// their keys come from, as qualityFile does.
+// loopFile keeps the spelling of the proposal its keys come from, as qualityFile does.
 type loopFile struct {
-	MaxIterations              *whole   `yaml:"maxIterations"`
-	MaxTaskAttempts            *whole   `yaml:"maxTaskAttempts"`
-	TaskTimeoutMinutes         *float64 `yaml:"taskTimeoutMinutes"`
-	StagnationThreshold        *whole   `yaml:"stagnationThreshold"`
-	EnablePredictiveStagnation *bool    `yaml:"enablePredictiveStagnation"`
-}
-
-type checkpointsFile struct {
-	Enabled                *bool  `yaml:"enabled"`
-	AutoCheckpointInterval *whole `yaml:"autoCheckpointInterval"`
-	MaxCheckpoints         *whole `yaml:"maxCheckpoints"`
+	MaxIterations       *whole   `yaml:"maxIterations"`
+	MaxTaskAttempts     *whole   `yaml:"maxTaskAttempts"`
+	TaskTimeoutMinutes  *float64 `yaml:"taskTimeoutMinutes"`
+	StagnationThreshold *whole   `yaml:"stagnationThreshold"`
 }
 
 // roleFile is what a repository says of one role.
@@ -51,20 +42,14 @@ var toolPattern = strs.Lazy(`^[A-Za-z][A-Za-z0-9_-]{0,63}(?:\([A-Za-z0-9 ./:*_-]
 const maxTools = 50
 
 const (
-	maxMinutes     = 30 * 24 * 60
-	maxInterval    = 10_000
-	maxCheckpoints = 100
-	maxTurns       = 10_000
+	maxMinutes = 30 * 24 * 60
+	maxTurns   = 10_000
+	// maxStagnation keeps three times as many calls within what is remembered of a run.
+	maxStagnation = 16
 )
 
-// supervision checks how a run is to be watched, and sets the limits that may
-// be written here too. Where the file says nothing of it, the zero value is the
-// loop's own choice.
-func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
-	if f.Loop == (loopFile{}) && f.Checkpoints == (checkpointsFile{}) {
-		return supervise.Config{}
-	}
-	c := supervise.Defaults()
+// loopLimits sets the limits that may be written under "loop".
+func loopLimits(f loopFile, l *run.Limits, report reporter) {
 	count := func(path string, v *whole, most int, take func(int)) {
 		if v == nil {
 			return
@@ -75,30 +60,18 @@ func supervision(f repoFile, l *run.Limits, report reporter) supervise.Config {
 		}
 		take(int(*v))
 	}
-	count("$.loop.maxIterations", f.Loop.MaxIterations, maxIterations,
+	count("$.loop.maxIterations", f.MaxIterations, maxIterations,
 		func(n int) { l.MaxIterations = cmp.Or(l.MaxIterations, n) })
-	count("$.loop.maxTaskAttempts", f.Loop.MaxTaskAttempts, maxTaskAttempts,
+	count("$.loop.maxTaskAttempts", f.MaxTaskAttempts, maxTaskAttempts,
 		func(n int) { l.TaskAttempts = cmp.Or(l.TaskAttempts, n) })
-	if v := f.Loop.TaskTimeoutMinutes; v != nil {
+	if v := f.TaskTimeoutMinutes; v != nil {
 		if !(*v > 0 && *v <= maxMinutes) { // so that NaN is refused
 			report("$.loop.taskTimeoutMinutes", "must be more than 0 and at most %d", maxMinutes)
 		} else {
-			c.TaskTimeout = time.Duration(*v * float64(time.Minute))
+			l.TaskTime = time.Duration(*v * float64(time.Minute))
 		}
 	}
-	count("$.loop.stagnationThreshold", f.Loop.StagnationThreshold, supervise.MaxStagnationThreshold,
-		func(n int) { c.StagnationThreshold = n })
-	if v := f.Loop.EnablePredictiveStagnation; v != nil {
-		c.Predictive = *v
-	}
-	count("$.checkpoints.autoCheckpointInterval", f.Checkpoints.AutoCheckpointInterval, maxInterval,
-		func(n int) { c.CheckpointInterval = n })
-	count("$.checkpoints.maxCheckpoints", f.Checkpoints.MaxCheckpoints, maxCheckpoints,
-		func(n int) { c.MaxCheckpoints = n })
-	if v := f.Checkpoints.Enabled; v != nil && !*v {
-		c.MaxCheckpoints = 0
-	}
-	return c
+	count("$.loop.stagnationThreshold", f.StagnationThreshold, maxStagnation, func(n int) { l.Stagnation = n })
 }
 
 // roles checks what a file says of single roles.

@@ -8,10 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/supervise"
 )
 
-func TestSupervision(t *testing.T) {
+func TestLoop(t *testing.T) {
 	t.Parallel()
 	r, problems := ParseRepo([]byte(`
 review: false
@@ -20,10 +19,6 @@ loop:
   maxTaskAttempts: 2
   taskTimeoutMinutes: 10
   stagnationThreshold: 4
-  enablePredictiveStagnation: false
-checkpoints:
-  autoCheckpointInterval: 3
-  maxCheckpoints: 5
 roles:
   - name: reviewer
     model: big
@@ -36,13 +31,8 @@ limits:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	want := supervise.Defaults()
-	want.TaskTimeout, want.StagnationThreshold, want.Predictive = 10*time.Minute, 4, false
-	want.CheckpointInterval, want.MaxCheckpoints = 3, 5
-	if diff := cmp.Diff(want, r.Supervision); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(run.Limits{MaxIterations: 40, TaskAttempts: 4}, r.Limits); diff != "" {
+	if diff := cmp.Diff(run.Limits{MaxIterations: 40, TaskAttempts: 4, Stagnation: 4, TaskTime: 10 * time.Minute},
+		r.Limits); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[run.Role]Role{
@@ -53,19 +43,16 @@ limits:
 	if r.Review == nil || *r.Review {
 		t.Errorf("review %v", r.Review)
 	}
-	off, problems := ParseRepo([]byte("checkpoints: {enabled: false}\n"))
-	if len(problems) > 0 || off.Supervision.MaxCheckpoints != 0 || off.Supervision.StagnationThreshold != 5 {
-		t.Errorf("%v, %+v", problems, off.Supervision)
-	}
 }
 
-func TestSupervisionProblems(t *testing.T) {
+func TestLoopProblems(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
 		"loop: {stagnationThreshold: 0}":                 "between 1 and 16",
 		"loop: {stagnationThreshold: 17}":                "between 1 and 16",
 		"loop: {maxIterations: -1}":                      "between 1 and",
-		"checkpoints: {maxCheckpoints: 1000}":            "between 1 and 100",
+		"loop: {enablePredictiveStagnation: true}":       "enablePredictiveStagnation",
+		"checkpoints: {enabled: true}":                   "checkpoints",
 		"roles: [{name: wizard}]":                        "there is no role",
 		"roles: [{name: tester}, {name: tester}]":        "is listed twice",
 		"roles: [{name: tester, model: \"a b\"}]":        "name of a model",
