@@ -113,64 +113,15 @@ func TestTokenNearItsEnd(t *testing.T) {
 	}
 }
 
-// TestOneWriteAtATime: a second write of an installation waits for the first;
-// reads and other installations do not.
-func TestOneWriteAtATime(t *testing.T) {
-	t.Parallel()
-	arrived, release := make(chan string), make(chan struct{})
-	app := bare(t, time.Hour, func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			arrived <- r.URL.Path
-			<-release
-		}
-		_, _ = fmt.Fprint(w, `{"id":3}`)
-	})
-	done := make(chan error, 2)
-	comment := func(ctx context.Context, repo string) {
-		_, err := app.Repo(1, "o", repo).Comment(ctx, 1, "x")
-		done <- err
-	}
-	go comment(t.Context(), "a")
-	<-arrived
-	get[ghapp.RepoInfo](t)(app.Repo(1, "o", "a").Info(t.Context()))
-
-	// One that gives up while it waits was never sent.
-	ctx, cancel := context.WithCancel(t.Context())
-	before := app.Calls().REST
-	go comment(ctx, "b")
-	for app.Calls().REST == before { // its token: then it is at the gate
-		select {
-		case <-t.Context().Done():
-			t.Fatal("the second write never started")
-		case path := <-arrived:
-			t.Fatalf("%s was sent beside another write", path)
-		default:
-		}
-	}
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Errorf("gave up with %v", err)
-	}
-	if class, _ := ghapp.Classify(context.Canceled); class != ghapp.Transient {
-		t.Errorf("class = %s", class)
-	}
-
-	go comment(t.Context(), "c")
-	close(release)
-	if path := <-arrived; path != "/api/v3/repos/o/c/issues/1/comments" {
-		t.Errorf("next came %s", path)
-	}
-	for range 2 {
-		check(t, <-done)
-	}
-}
-
 func TestClassifyForeign(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{nil, errors.New("x")} {
 		if class, after := ghapp.Classify(err); class != ghapp.Permanent || after != 0 {
 			t.Errorf("%v: %s, %s", err, class, after)
 		}
+	}
+	if class, _ := ghapp.Classify(context.Canceled); class != ghapp.Transient {
+		t.Errorf("who gave up: %s", class)
 	}
 }
 
