@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // RuleAlready is the rule of findings about what was there already.
@@ -60,7 +60,7 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 	if s.Verified[c.task.ID] < maxVerified && s.mayLook(c.task.ID) {
 		return Next{}, false, nil
 	}
-	there, err := e.existing(ctx, c.tree, namedPath.FindAllString(s.Proposal.Final, maxNamed))
+	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
 	if err != nil {
 		return Next{}, false, err
 	}
@@ -191,9 +191,9 @@ func (s *State) withWasDone(findings []gate.Finding) []gate.Finding {
 
 var (
 	// placeInFile finds what may be a file with a line in evidence.
-	placeInFile = regexp.MustCompile(`([\w./@+-]*[\w-]):(\d{1,7})\b`)
+	placeInFile = strs.Lazy(`([\w./@+-]*[\w-]):(\d{1,7})\b`)
 	// onlyFile matches what can be nothing else, unlike a clock time and a host with a port.
-	onlyFile = regexp.MustCompile(`^(?:[^/].*/.*|\D.*\.[A-Za-z]\w*)$`)
+	onlyFile = strs.Lazy(`^(?:[^/].*/.*|\D.*\.[A-Za-z]\w*)$`)
 )
 
 // Bounds of the places that evidence names.
@@ -206,7 +206,7 @@ const (
 // names exists, or it names neither a place nor a command between backticks.
 func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verification) (string, error) {
 	for i, a := range v.Answers {
-		places := placeInFile.FindAllStringSubmatch(a.Evidence, maxPlaces)
+		places := placeInFile().FindAllStringSubmatch(a.Evidence, maxPlaces)
 		found, files := false, false
 		for _, p := range places {
 			line, err := strconv.Atoi(p[2])
@@ -217,7 +217,7 @@ func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verificati
 			if err != nil {
 				return "", fmt.Errorf("read %q of the tree: %w", p[1], err)
 			}
-			files = files || onlyFile.MatchString(p[1])
+			files = files || onlyFile().MatchString(p[1])
 			found = found || ok && line >= 1 && line <= strings.Count(string(src), "\n")+1
 		}
 		if command := strings.Count(a.Evidence, "`") >= 2; !found && (files || !command) {
@@ -229,7 +229,7 @@ func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verificati
 }
 
 // namedPath finds what may be the path of a file in a text.
-var namedPath = regexp.MustCompile(`[\w.-]+(?:/[\w.-]+)*\.\w{1,8}\b`)
+var namedPath = strs.Lazy(`[\w.-]+(?:/[\w.-]+)*\.\w{1,8}\b`)
 
 // maxNamed bounds the paths of a text that are looked up.
 const maxNamed = 20

@@ -14,7 +14,7 @@ import (
 // namedSources are what look like source files in the text of a task.
 func namedSources(task run.Task) []string {
 	var named []string
-	for _, name := range namedPath.FindAllString(task.Title+"\n"+strings.Join(task.Accept, "\n"), maxNamed) {
+	for _, name := range namedPath().FindAllString(task.Title+"\n"+strings.Join(task.Accept, "\n"), maxNamed) {
 		if gate.IsSource(name) && !slices.Contains(named, name) {
 			named = append(named, name)
 		}

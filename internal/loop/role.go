@@ -1,10 +1,10 @@
 package loop
 
 import (
-	"regexp"
 	"slices"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // nextRole is who makes the next call where the policy names nobody: the debugger after a failed
@@ -21,9 +21,9 @@ func (v *story) nextRole(task run.Task) run.Role {
 		return c.Role
 	}
 	switch {
-	case task.Verify, testsOnly.MatchString(task.Title):
+	case task.Verify, testsOnly().MatchString(task.Title):
 		return run.RoleTester
-	case design.MatchString(task.Title):
+	case design().MatchString(task.Title):
 		return run.RoleArchitect
 	default:
 		return run.RoleImplementer
@@ -32,8 +32,8 @@ func (v *story) nextRole(task run.Task) run.Role {
 
 // Titles of tasks that ask for tests alone, or for a design.
 var (
-	testsOnly = regexp.MustCompile(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? ` +
+	testsOnly = strs.Lazy(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? ` +
 		`(?:tests?|test cases?|(?:test )?coverage)(?:$| (?:for|of|that|to|in|on|around|covering|which|with)\b)`)
-	design = regexp.MustCompile(`(?i)\b(?:re-?design|re-?architect|` +
+	design = strs.Lazy(`(?i)\b(?:re-?design|re-?architect|` +
 		`(?:design|architecture) (?:of|for|decision|document)|decide (?:on|how)|choose (?:a|an|the|between))\b`)
 )

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Seen is what one agent call showed of how the work goes, as far as the policy looks at it.
@@ -118,7 +118,7 @@ func classOf(c Seen, f failure, detail string) Class {
 		return FailRefused
 	case f.Check != nil:
 		return classOfCheck(*f.Check)
-	case c.TooLarge || usedUpTurns.MatchString(detail):
+	case c.TooLarge || usedUpTurns().MatchString(detail):
 		return FailTooLarge
 	case c.Outcome == AgentGaveUp && c.Unchanged:
 		return FailCrash
@@ -164,26 +164,26 @@ func shown(c Seen, f failure, why string) string {
 	case f.Check != nil:
 		text = f.Check.Gate + "\n" + strings.Join(gate.FailureLines(f.Check.Output), "\n")
 	}
-	sum := sha256.Sum256([]byte(digits.ReplaceAllString(text, "0")))
+	sum := sha256.Sum256([]byte(digits().ReplaceAllString(text, "0")))
 	return hex.EncodeToString(sum[:8])
 }
 
-var digits = regexp.MustCompile(`\d+`)
+var digits = strs.Lazy(`\d+`)
 
 // What agents say of a call: each wants the speaker or the task in it, so that a message about
 // somebody else's questions does not count.
 var (
-	asksPerson = regexp.MustCompile(`(?i)[^.!?\n]*(?:\b(?:should|shall|may|can|could|do) (?:I|we)\b|` +
+	asksPerson = strs.Lazy(`(?i)[^.!?\n]*(?:\b(?:should|shall|may|can|could|do) (?:I|we)\b|` +
 		`\b(?:would|do|could|can) you\b|\b(?:which|what|how|where)\b[^.!?]*\byour?\b|` +
 		`\b(?:which|what|how|where)\b[^.!?]*\b(?:should|shall|do) (?:I|we)\b)[^.!?\n]*\?|` +
 		`[^.!?\n]*(?:\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|` +
 		`\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|` +
 		`\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer)))[^.!?\n]*`)
-	saysTooLarge = regexp.MustCompile(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}` +
+	saysTooLarge = strs.Lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}` +
 		`\btoo (?:large|big|complex|broad|much)\b|` +
 		`\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|` +
 		`\bmore than fits (?:in|into|within) (?:one|a single) (?:session|call)\b`)
-	usedUpTurns = regexp.MustCompile(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
+	usedUpTurns = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
 		`\bprompt is too long\b|\btoo many turns\b`)
 )
 
@@ -203,8 +203,8 @@ func (s *State) observed(status AgentStatus) {
 	s.Draft = Seen{
 		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
 		Outcome: status.Outcome, Duration: status.Finished.Sub(status.Started),
-		ClaimedDone: progress.HintsDone(status.Final), TooLarge: saysTooLarge.MatchString(final),
-		Asked:   oneLine(asksPerson.FindString(final), maxSeenError),
+		ClaimedDone: progress.HintsDone(status.Final), TooLarge: saysTooLarge().MatchString(final),
+		Asked:   oneLine(asksPerson().FindString(final), maxSeenError),
 		Signals: run.Signals{Activity: status.Activity},
 	}
 }
