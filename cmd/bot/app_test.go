@@ -342,7 +342,7 @@ func TestMisbehavingAgents(t *testing.T) {
 	for misbehave, told := range map[string]string{
 		"symlink_progress": "plain, readable file",
 		"edit_workflow":    ".github/workflows",
-		"escape_write":     "changed no file",
+		"escape_write":     "verified the task and disagrees",
 	} {
 		t.Run(misbehave, func(t *testing.T) {
 			t.Parallel()

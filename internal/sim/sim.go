@@ -208,7 +208,7 @@ type Bar struct {
 // has to solve.
 const (
 	barSolved   = "solvable tasks finished"
-	solvedShare = 0.995
+	solvedShare = 0.99
 )
 
 func bars(m Mix, loop, plain Totals) []Bar {
