@@ -55,16 +55,21 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 
 // unchanged acts on a claim without a change of the call's own; handled is false where the checks run and then a
 // call looks whether the task is done. Two such calls look at the same tree at most, and each counts against what is
-// left to the task; who names the place to the end is left to a person.
+// left to the task. A person is asked where nothing is left to it for such a call, or where two have objected and the
+// claim names the place: it may be true.
 func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
-	if s.Verified[c.task.ID] < maxVerified && s.mayLook(c.task.ID) {
-		return Next{}, false, nil
+	ask := !s.Draft.Unchanged
+	if s.Verified[c.task.ID] < maxVerified {
+		if s.mayLook(c.task.ID) {
+			return Next{}, false, nil
+		}
+		ask = true
 	}
 	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
 	if err != nil {
 		return Next{}, false, err
 	}
-	if len(there) > 0 || !s.Draft.Unchanged {
+	if ask || len(there) > 0 {
 		s.watched()
 		next, err := e.askPerson(ctx, s, c.accepted,
 			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)

@@ -297,19 +297,25 @@ func (v *story) failsAsTheWhole() (reason, id string) {
 	}
 }
 
-// shared is another task of which a check says what it says of this one, "" where there is none:
-// then it may be neither's fault.
+// shared is another task of which a check says word for word what it says of this one, "" where
+// there is none: then it may be neither's fault. Names of tests alone do not tell: other tasks
+// may have tests of the same names.
 func (v *story) shared() string {
-	if !v.last.Class.ofCheck() || v.last.Shown == "" {
+	if !v.last.Class.ofCheck() || v.last.Error == "" {
 		return ""
 	}
 	for _, c := range v.since {
-		if v.last.repeats(c) && family(v.parents, c.TaskID) != v.family {
+		if words(c) == words(v.last) && family(v.parents, c.TaskID) != v.family {
 			return c.TaskID
 		}
 	}
 	return ""
 }
+
+// words are what a call was told, but for how long things took.
+func words(c *Seen) string { return durations().ReplaceAllString(c.Error, "0s") }
+
+var durations = strs.Lazy(`\b\d[\d.]*\s?m?s\b`)
 
 func (v *story) standstill(shared string) string {
 	reason := strs.Count(len(v.since), "call") + " in a row landed nothing"
