@@ -131,6 +131,12 @@ func TestA7RenamedRepositoryKeepsItsRun(t *testing.T) {
 	if err != nil || row.RepoName != "gadgets" || row.Phase.Terminal() {
 		t.Errorf("%+v, %v", row, err)
 	}
+	if _, err := st.sim.Comment(person, "gadgets", issue.Number, person, "/ralph stop"); err != nil {
+		t.Fatal(err)
+	}
+	if state := st.ended(s.store, issue); state.End != run.EndCancelled {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
 }
 
 // TestMissedWebhooksAreFetched: what GitHub could not deliver while the server

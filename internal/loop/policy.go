@@ -19,7 +19,8 @@ import (
 //	------------------------------------------------+--------------------------------------------
 //	3t calls in a row have landed nothing, and all  | The run stops.
 //	were at this task and its parts, or a check     |
-//	says of it what it says of another              |
+//	says of it, word for word, what it says of      |
+//	another                                         |
 //	The last call says that the task is too large,  | A planner splits it: once, and while no plan
 //	or two calls ran out of time                    | comes of it up to three times.
 //	It is a part of a split task; it, its whole     | It is given up; where another part had failed
