@@ -20,8 +20,8 @@ func TestOneServerForADataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = lockDataDir(t.Context(), dir, 0)
-	told, ok := errors.AsType[*run.UserError](err)
-	if !ok || !strings.Contains(told.Message, fmt.Sprintf("process %d on ", os.Getpid())) {
+	named, ok := errors.AsType[*run.UserError](err)
+	if !ok || !strings.Contains(named.Message, fmt.Sprintf("process %d on ", os.Getpid())) {
 		t.Errorf("the second is told %v", err)
 	}
 	if err := unlock(); err != nil {

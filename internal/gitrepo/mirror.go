@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/org/ralph-action/internal/proc"
 )
 
@@ -107,31 +105,13 @@ func (r *Repo) create(ctx context.Context) error {
 	return os.Rename(tmp, r.gitDir)
 }
 
-// lock takes the mirror's lock, across processes. The kernel frees it when its
-// holder dies.
+// lock takes the mirror's lock, across processes.
 func (r *Repo) lock(ctx context.Context) (unlock func(), err error) {
-	f, err := os.OpenFile(r.gitDir+".lock", os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600) // #nosec G304 -- the host's own
+	f, err := proc.LockFile(ctx, r.gitDir+".lock")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("lock mirror: %w", err)
 	}
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil // closing frees the lock
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock mirror: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, fmt.Errorf("lock mirror: %w", context.Cause(ctx))
-		case <-ticker.C:
-		}
-	}
+	return func() { _ = f.Close() }, nil
 }
 
 // Fetch brings the given refs from the remote and prunes what is gone there.

@@ -28,11 +28,11 @@ const (
 func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 	var notes []string
 	if at.Reviewed {
-		kept, err := keptNotes(ctx, at.Repo, at.Default)
+		found, err := notesInFiles(ctx, at.Repo, at.Default)
 		if err != nil {
 			h.tellNoNotes(err)
 		}
-		notes = kept
+		notes = found
 	}
 	if h.cfg.MergedNotes != nil {
 		more, err := h.cfg.MergedNotes(ctx)
@@ -42,14 +42,14 @@ func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 		notes = append(notes, more...)
 	}
 	var b strings.Builder
-	told := map[string]bool{} // one work may be in a file and in its pull request
+	seen := map[string]bool{} // one work may be in a file and in its pull request
 	for _, text := range notes[:min(len(notes), 2*MaxNoted)] {
 		for line := range strings.Lines(strs.Cut(text, maxNotesOfOne)) {
 			line = strings.TrimRight(line, " \t\r\n")
-			if line == "" || told[line] || b.Len()+len(line) >= maxNotes {
+			if line == "" || seen[line] || b.Len()+len(line) >= maxNotes {
 				continue
 			}
-			told[line] = true
+			seen[line] = true
 			b.WriteString(line + "\n")
 		}
 	}
@@ -62,9 +62,9 @@ func (h *Host) tellNoNotes(err error) {
 	}
 }
 
-// keptNotes are those of the progress files that a commit holds: the archive's, whose
+// notesInFiles are those of the progress files that a commit holds: the archive's, whose
 // names begin with their day, and those that were left where they were.
-func keptNotes(ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID) (notes []string, err error) {
+func notesInFiles(ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID) (notes []string, err error) {
 	for _, dir := range []string{".ralph/archive", ".ralph"} {
 		names, err := repo.NamesIn(ctx, commit, dir)
 		if err != nil {

@@ -65,12 +65,15 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 		}
 		ask = true
 	}
-	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
-	if err != nil {
-		return Next{}, false, err
+	if !ask {
+		there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
+		if err != nil {
+			return Next{}, false, err
+		}
+		ask = len(there) > 0
 	}
-	if ask || len(there) > 0 {
-		s.watched()
+	if ask {
+		s.endRecord()
 		next, err := e.askPerson(ctx, s, c.accepted,
 			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
 		return next, true, err
@@ -274,7 +277,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 		Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,
 		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
 	})
-	s.observed(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
+	s.beginRecord(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
 	s.Proposal = &Proposal{Host: true, Note: note} // of the tree as it is
 	s.Stage = stagePropose
 	done, total := progress.Counts(doc.Tasks())
@@ -316,7 +319,8 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		s.Failure = why
 		reason := fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what)
 		return e.giveUp(ctx, s, doc, Decision{
-			TaskID: task.ID, Reason: reason, Diagnostics: fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, reason, why),
+			TaskID: task.ID, Reason: reason,
+			Diagnostics: fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, reason, why),
 		})
 	}
 	// A person's approval covers this task. So it says what the approved one asks for; what

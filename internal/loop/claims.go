@@ -21,7 +21,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		return Next{}, false, nil
 	}
 	if asked := s.unanswered(); asked != "" && s.Attempts[s.TaskID] > 0 {
-		s.watched()
+		s.endRecord()
 		next, err := e.askPerson(ctx, s, c.accepted, asked)
 		return next, true, err
 	}
@@ -44,7 +44,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+saidOf(said)+".")
 		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
-			s.watched()
+			s.endRecord()
 			return e.askPerson(ctx, s, c.accepted, saidOf(said))
 		case !s.Draft.Unchanged:
 			return e.goOn(ctx, s, c.accepted, c.work)

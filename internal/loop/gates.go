@@ -503,7 +503,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 // judgeGate takes the verdict on one check: on to the next, or back to work.
 func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
-	s.measured(r)
+	s.recordCheck(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
 		if base := e.baseline(s, g); s.Stage == stageGate && base != nil && base.Facts.Known && r.Facts.Known {

@@ -139,7 +139,7 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 		}
 		return Next{}, true, e.putBack(ctx, s, c, screened.Protected)
 	}
-	s.proposed(c.plain, c.code)
+	s.recordChanges(c.plain, c.code)
 	return Next{}, false, nil
 }
 

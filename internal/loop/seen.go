@@ -194,8 +194,8 @@ const (
 	maxReadFinal = 16 << 10
 )
 
-// observed begins the record of an agent call that has ended.
-func (s *State) observed(status AgentStatus) {
+// beginRecord begins the record of an agent call that has ended.
+func (s *State) beginRecord(status AgentStatus) {
 	final := status.Final
 	if len(final) > maxReadFinal {
 		final = strings.ToValidUTF8(final[len(final)-maxReadFinal:], "")
@@ -209,9 +209,9 @@ func (s *State) observed(status AgentStatus) {
 	}
 }
 
-// proposed notes what the agent changed, and what of it is not the run's own notes, by which a
+// recordChanges notes what the agent changed, and what of it is not the run's own notes, by which a
 // proposal that comes again is known. Notes alone are no proposal.
-func (s *State) proposed(content string, changes []Change) {
+func (s *State) recordChanges(content string, changes []Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -230,8 +230,8 @@ func (s *State) proposed(content string, changes []Change) {
 	}
 }
 
-// measured notes what a check has counted, where it ran to its end.
-func (s *State) measured(r gate.Result) {
+// recordCheck notes what a check has counted, where it ran to its end.
+func (s *State) recordCheck(r gate.Result) {
 	if r.Reason != "exited" || r.Facts.Cut {
 		return
 	}
@@ -241,8 +241,8 @@ func (s *State) measured(r gate.Result) {
 	s.Draft.Warnings += r.Facts.Warnings
 }
 
-// watched ends the record of the call.
-func (s *State) watched() {
+// endRecord ends the record of the call.
+func (s *State) endRecord() {
 	s.Draft.Advanced, s.Advanced = s.Draft.Advanced || s.Advanced, false
 	s.Seen = append(slices.Clone(s.Seen[max(0, len(s.Seen)-maxSeen+1):]), s.Draft)
 	s.Draft = Seen{}

@@ -1011,7 +1011,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
 	}, s)
 
-	s.observed(status)
+	s.beginRecord(status)
 	switch status.Outcome {
 	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken:
 		// What it said is stored before its process is forgotten.
@@ -1054,7 +1054,7 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 		s.Draft = Seen{
 			Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Outcome: AgentBroken, Class: FailCrash, Verdict: s.Verdict,
 		}
-		s.watched()
+		s.endRecord()
 	}
 	if s.Gone++; s.Gone <= maxGone {
 		return e.again(s)
@@ -1196,7 +1196,7 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	}
 	s.Draft.Outcome = AgentBroken // that its process is gone is told by no outcome
 	s.blame(failure{}, detail, detail)
-	s.watched()
+	s.endRecord()
 	what := "the agent failed: " + detail
 	if end.DoFirst != "" {
 		what = "not the task's fault: " + detail
@@ -1368,7 +1368,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	s.Draft.Landed = true
-	s.watched()
+	s.endRecord()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
 	s.dropCall()

@@ -158,7 +158,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if len(parts) < 2 {
 		// Why the task failed stays what the next attempt is told.
 		s.Draft.Role = run.RolePlanner
-		s.watched()
+		s.endRecord()
 		e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: "the task could not be split"}, s)
 		return Next{}, nil
 	}
@@ -180,7 +180,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 		s.Kept = &kept
 	}
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
-	s.watched()
+	s.endRecord()
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
 		Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total,

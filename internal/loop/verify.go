@@ -338,7 +338,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 	}
 	kept := e.keepRefused(ctx, s, why)
 	s.blame(f, why, detail)
-	s.watched()
+	s.endRecord()
 	s.dropCall()
 	s.Attempts[s.TaskID]++
 	s.Failure = s.withObjection(why, f)

@@ -1,4 +1,4 @@
-// Package proc is the one place where processes are started.
+// Package proc is the one place where processes are started, and where they lock files.
 //
 // Invariants:
 //   - Nothing is inherited that was not asked for: the environment is exactly

@@ -146,12 +146,19 @@ func (q *Queue) wake(it item) {
 	j := q.jobs[it]
 	switch {
 	case j == nil:
-		j = &job{}
-		q.jobs[it] = j
-		q.push(it, j)
+		q.add(it)
 	case j.state == working:
 		j.again = true
 	case j.state == sleeping:
+		q.push(it, j)
+	}
+}
+
+// add has an item worked that the queue does not know. q.mu is held.
+func (q *Queue) add(it item) {
+	if q.jobs[it] == nil {
+		j := &job{}
+		q.jobs[it] = j
 		q.push(it, j)
 	}
 }
@@ -219,18 +226,11 @@ func (q *Queue) look(ctx context.Context) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	add := func(it item) {
-		if q.jobs[it] == nil {
-			j := &job{}
-			q.jobs[it] = j
-			q.push(it, j)
-		}
-	}
 	for _, guid := range deliveries {
-		add(item{delivery: guid})
+		q.add(item{delivery: guid})
 	}
 	for _, id := range runs {
-		add(item{run: id})
+		q.add(item{run: id})
 	}
 }
 

@@ -141,15 +141,15 @@ func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {
 }
 
 // texts runs a query of one text column.
-func texts(ctx context.Context, db rowsQueryer, query string, args ...any) (_ []string, err error) {
+func texts[T ~string](ctx context.Context, db rowsQueryer, query string, args ...any) (_ []T, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []string
+	var out []T
 	for rows.Next() {
-		var t string
+		var t T
 		if err := rows.Scan(&t); err != nil {
 			return nil, err
 		}

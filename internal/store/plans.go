@@ -28,12 +28,12 @@ func (s *Store) RunsOfCheckout(ctx context.Context, checkout string) ([]Run, err
 // before, with what was noted of them.
 func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
 	err := s.InTx(ctx, func(tx *Tx) error {
-		ids, err := texts(ctx, tx, `SELECT id FROM runs `+ofPlan, r.RepoNode, r.IssueNode)
+		ids, err := texts[run.ID](ctx, tx, `SELECT id FROM runs `+ofPlan, r.RepoNode, r.IssueNode)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := forgetRun(ctx, tx, run.ID(id)); err != nil {
+			if err := forgetRun(ctx, tx, id); err != nil {
 				return err
 			}
 		}

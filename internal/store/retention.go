@@ -90,7 +90,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 // place it would keep the page that its body needed nearly empty, and the file twice as
 // large.
 func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
-	guids, err := texts(ctx, tx, `SELECT guid FROM deliveries WHERE `+where+` LIMIT ?`, before, pruneBatch)
+	guids, err := texts[string](ctx, tx, `SELECT guid FROM deliveries WHERE `+where+` LIMIT ?`, before, pruneBatch)
 	if err != nil {
 		return 0, err
 	}
@@ -113,7 +113,7 @@ func dropDeliveries(ctx context.Context, tx *Tx, where string, before int64) (in
 // their requests cost in detail; the sums of that stay, and a row that says how each ended.
 // What starts a run makes is named after it.
 func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Digest) (int64, error) {
-	ids, err := texts(ctx, tx, `SELECT id FROM runs WHERE `+where+` LIMIT ?`, before, pruneBatch)
+	ids, err := texts[string](ctx, tx, `SELECT id FROM runs WHERE `+where+` LIMIT ?`, before, pruneBatch)
 	if err != nil {
 		return 0, err
 	}

@@ -225,17 +225,14 @@ func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Ru
 // Due lists what there is to work: the GUIDs of accepted deliveries that nobody has dealt
 // with, oldest first, a thousand at most, and the runs that have not ended.
 func (s *Store) Due(ctx context.Context) (deliveries []string, runs []run.ID, err error) {
-	deliveries, err = texts(ctx, s.reader, `
+	deliveries, err = texts[string](ctx, s.reader, `
 		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT 1000`)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for deliveries that wait: %w", err)
 	}
-	ids, err := texts(ctx, s.reader, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+	runs, err = texts[run.ID](ctx, s.reader, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for active runs: %w", err)
-	}
-	for _, id := range ids {
-		runs = append(runs, run.ID(id))
 	}
 	return deliveries, runs, nil
 }
@@ -269,7 +266,7 @@ func (s *Store) SaveStateTx(
 // SpokenTo lists the newest runs of issues for which people's words wait to be taken in:
 // one that has ended is in nobody's mind when the server starts.
 func (s *Store) SpokenTo(ctx context.Context) ([]run.ID, error) {
-	ids, err := texts(ctx, s.reader, `
+	ids, err := texts[run.ID](ctx, s.reader, `
 		SELECT (SELECT id FROM runs WHERE repo_node = i.repo_node AND issue_number = i.issue_number
 			ORDER BY created_at DESC, rowid DESC LIMIT 1) AS newest
 		FROM (SELECT DISTINCT repo_node, issue_number FROM inputs WHERE state = 'pending') i
@@ -277,11 +274,7 @@ func (s *Store) SpokenTo(ctx context.Context) ([]run.ID, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look for what people said: %w", err)
 	}
-	out := make([]run.ID, len(ids))
-	for i, id := range ids {
-		out[i] = run.ID(id)
-	}
-	return out, nil
+	return ids, nil
 }
 
 // minPacked is from how many bytes on the state of an ended run is compressed.
