@@ -24,7 +24,6 @@ type Stage string
 const (
 	stageOpen       Stage = "open"         // lay out the work tree, find the progress file
 	stageBegin      Stage = "begin"        // tell people that the run has begun
-	stageImage      Stage = "image"        // the image is built
 	stageSetUp      Stage = "set_up"       // start the repository's set-up commands
 	stageSetUpWatch Stage = "set_up_watch" // they run
 	stagePick       Stage = "pick"         // exit conditions, then the next task
@@ -326,8 +325,6 @@ type Environment struct {
 	// DetectedGates are those of the default branch, and what the branch has added to them
 	// when the run began.
 	DetectedGates []gate.Gate
-	// Build is how Image is made, nil where it is somebody else's.
-	Build *Image `json:",omitempty"`
 	// Setup is what has to run before the first agent, until it has; SetupKey
 	// is what it made is known by, "" where there is none.
 	Setup    *Setup

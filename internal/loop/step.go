@@ -223,8 +223,6 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return Next{}, e.takeUp(ctx, s)
 	case stageBegin:
 		return e.begin(ctx, s)
-	case stageImage:
-		return e.image(ctx, s)
 	case stageSetUp:
 		return e.setUp(ctx, s)
 	case stageSetUpWatch:
@@ -293,9 +291,6 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	}
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
-	}
-	if s.Image == "" {
-		s.Build = opened.Build
 	}
 	s.Settings = s.settled(opened.Settings, s.Attended)
 	if err := e.detectAll(ctx, s); err != nil {
@@ -514,10 +509,6 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
 		}
-	}
-	if s.Build != nil {
-		s.Stage = stageImage
-		return Next{}, nil
 	}
 	return e.prepare(ctx, s)
 }
