@@ -499,41 +499,20 @@ func (h *Host) root() (*os.Root, error) {
 	return root, nil
 }
 
-// ReadProgress implements loop.WorkTree.
-func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, error) {
-	head, err := h.whatIsPutOff()
-	if err != nil {
-		return nil, err
-	}
-	if head != "" {
-		return h.committedProgress(ctx, head, path)
-	}
-	root, err := h.root()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	doc, err := progress.Read(root, path)
-	if err != nil {
-		return nil, err
-	}
-	return h.withoutSecrets(ctx, doc)
-}
-
-// committedProgress is ReadProgress for a tree that is not laid out.
-func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path string) (*progress.Doc, error) {
+// Progress implements loop.Trees.
+func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	folder, _, _ := strings.Cut(path, "/")
-	rest, err := h.Without(ctx, string(tree), folder)
+	rest, err := h.Without(ctx, tree, folder)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	files, err := repo.Diff(ctx, gitrepo.OID(rest), tree)
+	files, err := repo.Diff(ctx, gitrepo.OID(rest), gitrepo.OID(tree))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	found := false
 	for _, f := range files {
@@ -542,25 +521,29 @@ func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path str
 		case f.Path == path && plain:
 			found = true
 		case f.Path == path, strings.HasPrefix(f.Path, path+"/"), strings.HasPrefix(path, f.Path+"/"):
-			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, f.Path)
+			return nil, fmt.Sprintf("%s is no plain file", f.Path), nil
 		}
 	}
 	if !found {
-		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+		return nil, "", nil
 	}
-	src, err := repo.ReadFile(ctx, tree, path, progress.MaxSize)
+	src, ok, err := h.File(ctx, tree, path, progress.MaxSize)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if !ok {
+		return nil, fmt.Sprintf("%s holds more than %d KiB", path, progress.MaxSize>>10), nil
 	}
 	doc, err := progress.Parse(src)
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, err.Error(), nil
 	}
-	return h.withoutSecrets(ctx, doc)
+	doc, err = h.withoutSecrets(ctx, doc)
+	return doc, "", err
 }
 
-// WriteProgress implements loop.WorkTree.
-func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
+// writeProgress puts the document into the work tree, replacing whatever stands in its way.
+func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) error {
 	if _, _, err := h.worktree(ctx); err != nil {
 		return err
 	}

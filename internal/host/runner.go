@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -114,7 +115,7 @@ func (h *Host) layOutAgent(
 	if err := h.pin(ctx, s, repo, wt); err != nil {
 		return fmt.Errorf("pin the agent's configuration: %w", err)
 	}
-	if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
+	if err := h.writeProgress(ctx, a.ProgressPath, a.Progress); err != nil {
 		return err
 	}
 	history, err := h.history(s, repo)
@@ -383,14 +384,18 @@ func (h *Host) emptied(ctx context.Context, name string) error {
 	if err := h.dropCaches(cacheAgent); err != nil {
 		return err
 	}
-	doc, readErr := h.ReadProgress(ctx, b.Progress) // where it cannot be read it is put back later
-	if err := h.Reset(ctx, b.Tree); err != nil {
+	root, err := h.root()
+	if err != nil {
+		return err
+	}
+	doc, readErr := progress.Read(root, b.Progress) // where it cannot be read it is put back later
+	if err := errors.Join(root.Close(), h.Reset(ctx, b.Tree)); err != nil {
 		return err
 	}
 	if readErr != nil {
 		return nil
 	}
-	return h.WriteProgress(ctx, b.Progress, doc)
+	return h.writeProgress(ctx, b.Progress, doc)
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"reflect"
 	"slices"
@@ -159,7 +158,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	}
 	e.undelay(&s)
 	// What it did to the branch has to be known first.
-	lands := old.Stage == stageLand || old.Stage == stageClose || old.Stage == stageEnd || old.landing()
+	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd || old.landing()
 	if !lands && textSize(reflect.ValueOf(s)) > maxState {
 		return e.Fail(old, tooLarge), Next{}, nil
 	}
@@ -221,46 +220,26 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 		return Next{}, e.takeUp(ctx, s)
-	case stageBegin:
-		return e.begin(ctx, s)
-	case stageSetUp:
-		return e.setUp(ctx, s)
-	case stageSetUpWatch:
-		return e.watchSetUp(ctx, s)
+	case stageSetup:
+		return e.setup(ctx, s)
 	case stagePick:
 		return e.pick(ctx, s)
 	case stageStart:
 		return e.start(ctx, s)
 	case stageWatch:
 		return e.watch(ctx, s)
-	case stageJudge:
-		return e.judge(ctx, s)
-	case stagePlanned:
-		return e.planned(ctx, s)
-	case stageEnded:
-		return e.ended(ctx, s)
-	case stageRejected:
-		return e.rejected(ctx, s)
-	case stageSplit:
-		return e.split(ctx, s)
-	case stageVerified:
-		return e.verified(ctx, s)
-	case stageReview:
-		return e.review(s)
-	case stageReviewed:
-		return e.reviewed(ctx, s)
 	case stagePropose:
 		return e.propose(ctx, s)
-	case stageGate, stageFinalGates:
+	case stageGate:
 		return e.startGate(ctx, s)
-	case stageGateWatch, stageFinalWatch:
+	case stageGateWatch:
 		return e.watchGate(ctx, s)
 	case stageLand:
 		return e.land(ctx, s)
 	case stageShow:
 		return e.show(ctx, s)
-	case stageClose:
-		return e.close(ctx, s)
+	case stageFinal:
+		return e.final(ctx, s)
 	case stageEnd:
 		return e.end(ctx, s)
 	default:
@@ -307,7 +286,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		// The tree is laid out again, and nobody else wrote this file
 		// meanwhile, or somebody took it away: what we know beyond it stays.
 		s.LandedProgress = onBranch
-		s.Stage = stageBegin
+		s.Stage = stageSetup
 		return nil
 	case s.Progress != "":
 		if doc, err = e.takeIn(s, doc); err != nil {
@@ -329,7 +308,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	}
 	s.Progress, s.LandedProgress = s.text(doc), onBranch
-	s.Stage = stageBegin
+	s.Stage = stageSetup
 	return nil
 }
 
@@ -471,46 +450,45 @@ func (e *Engine) findProgress(ctx context.Context, s *State) (onBranch string, _
 			dir = fmt.Sprintf("%s-%d", dir, n)
 		}
 		s.ProgressPath = dir + "/progress.md"
-		doc, err := e.WorkTree.ReadProgress(ctx, s.ProgressPath)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "", progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
-		}
-		if err != nil {
-			if n < 10 {
-				continue // something unreadable stands there; leave it alone
+		doc, unreadable, err := e.readProgress(ctx, s.HeadTree, s.ProgressPath)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case doc != nil:
+			if b, ok := doc.Binding(); ok && b.Key == s.Subject.Key {
+				return string(doc.Bytes()), doc, nil
 			}
-			return "", nil, fmt.Errorf("read %s: %w", s.ProgressPath, err)
-		}
-		if b, ok := doc.Binding(); ok && b.Key == s.Subject.Key {
-			return string(doc.Bytes()), doc, nil
+		case unreadable == "":
+			return "", progress.New(s.Subject.Name, progress.Binding{Key: s.Subject.Key, PlanSHA256: s.Plan.SHA256}), nil
 		}
 		if n >= 10 {
 			return "", nil, &run.UserError{
-				Message: fmt.Sprintf("%s and nine like it belong to other plans", ".ralph/"+s.Subject.Slug+"/progress.md"),
-				Hint:    "remove those that are finished",
+				Message: fmt.Sprintf("%s and nine like it belong to other plans, or cannot be read",
+					".ralph/"+s.Subject.Slug+"/progress.md"),
+				Hint: "remove those that are finished",
 			}
 		}
 	}
 }
 
-func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
+// begin tells people that the run has begun. ended: there is nothing to work.
+func (e *Engine) begin(ctx context.Context, s *State) (_ Next, ended bool, _ error) {
 	if err := e.Publisher.Begin(ctx, *s); err != nil {
-		return Next{}, fmt.Errorf("announce the run: %w", err)
+		return Next{}, false, fmt.Errorf("announce the run: %w", err)
 	}
 	doc, err := s.document(s.Progress)
 	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
 	e.tellTooMany(s, done, total)
 	e.tellCircles(s, doc.Tasks())
-	if total == 0 {
-		if s.Mode == run.ModeBuild {
-			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
-		}
+	if total == 0 && s.Mode == run.ModeBuild {
+		next, err := e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
+		return next, true, err
 	}
-	return e.prepare(ctx, s)
+	return Next{}, false, nil
 }
 
 // tellCircles names the tasks that wait for each other.
@@ -541,15 +519,6 @@ func (e *Engine) tellTooMany(s *State, done, total int) {
 		Kind: run.EventPersonNotified,
 		Text: fmt.Sprintf("%d tasks are open, but max_iterations is %d: this run will not reach the end", open, most),
 	}, s)
-}
-
-// prepare begins with what the repository wants to have run before any agent.
-func (e *Engine) prepare(ctx context.Context, s *State) (Next, error) {
-	if s.Setup != nil {
-		s.Stage = stageSetUp
-		return Next{}, nil
-	}
-	return e.enter(ctx, s)
 }
 
 // enter begins with the work, now that everything is in place: with a plan
@@ -650,20 +619,25 @@ func (s *State) await(doc *progress.Doc, ids []string) error {
 // prepareAgent notes the intent to start an agent for a job, and the task it is
 // about, if any. The start itself is the next step.
 func (e *Engine) prepareAgent(s *State, job prompt.Job, role run.Role, task string) (Next, error) {
-	s.prepare(job, role, task)
+	s.prepare(job, role, task, e.Now())
 	s.Proposal = nil
-	s.Process.StartedAt = e.Now()
 	return Next{}, nil
 }
 
-func (s *State) prepare(job prompt.Job, role run.Role, task string) {
-	s.Starts++
+func (s *State) prepare(job prompt.Job, role run.Role, task string, now time.Time) {
 	s.Job, s.Role, s.TaskID = job, role, task
-	s.Process = &Process{Kind: ProcessAgent, Name: processName(*s)}
+	s.prepareProcess(ProcessAgent, now)
 	s.Stage = stageStart
 	if s.Began = ""; s.lane != nil {
 		s.Began = s.Progress
 	}
+}
+
+// prepareProcess notes the intent to start a process. The start itself is the next step, so
+// that after a crash the same name finds the same process.
+func (s *State) prepareProcess(kind ProcessKind, now time.Time) {
+	s.Starts++
+	s.Process = &Process{Kind: kind, Name: processName(*s), StartedAt: now}
 }
 
 // again starts another agent for what the last one was for, as far as the
@@ -692,8 +666,9 @@ func (e *Engine) stop(s *State, reason run.EndReason, detail string) (Next, erro
 		return e.finish(s, reason, detail)
 	}
 	s.ReviewNote = "the review did not finish: " + oneLine(cmp.Or(detail, reason.Sentence()), 200)
+	s.Reviewed = s.HeadTree
 	s.dropCall()
-	s.Phase, s.Stage = run.PhaseFinishing, stageClose
+	s.Phase, s.Stage = run.PhaseFinishing, stageFinal
 	return Next{}, nil
 }
 
@@ -727,7 +702,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stepLanes(ctx, s)
 	case done == total:
-		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageFinalGates, 0
+		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageGate, 0
 		return Next{}, nil
 	case e.overdue(*s):
 		return e.finish(s, run.EndDeadline, "")
@@ -771,7 +746,7 @@ func (e *Engine) stuck(s *State, detail string) (Next, error) {
 		return e.finishStuck(s, detail)
 	}
 	s.Stuck, s.EndDetail = true, detail
-	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageFinalGates, 0, nil
+	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageGate, 0, nil
 	return Next{}, nil
 }
 
@@ -987,27 +962,36 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	}, s)
 
 	s.beginRecord(status)
-	switch status.Outcome {
-	case AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken:
-		// What it said is stored before its process is forgotten.
+	s.Stage = stagePropose
+	if s.Job == prompt.JobVerify && status.Outcome.said() {
+		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
+		e.answered(s, status)
+		return Next{}, nil
+	}
+	left, refused, err := e.WorkTree.Snapshot(ctx)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the work tree: %w", err)
+	}
+	switch {
+	case status.Outcome.said():
+		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
+		s.takeProposal(status, left, refused)
+	case slices.Contains([]Outcome{AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken},
+		status.Outcome):
 		s.Ended = &Ended{
 			Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage),
 			DoFirst: status.DoFirst, Lasts: status.Lasts, Limit: status.Limit,
 		}
-		s.Stage = stageEnded
-		return Next{}, nil
-	case AgentCompleted, AgentGaveUp, AgentTimedOut:
-		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
-		if s.Job == prompt.JobVerify {
-			return e.answered(s, status)
-		}
-		s.takeProposal(status)
-		s.Stage = stageJudge
-		return Next{}, nil
+		s.Laid, err = e.keepTaskFile(ctx, s, left)
+		return Next{}, err
 	default:
 		return Next{}, fmt.Errorf("agent ended with unknown outcome %q", status.Outcome)
 	}
+	return Next{}, nil
 }
+
+// said says whether a call came to an end of its own, so that there is something to look at.
+func (o Outcome) said() bool { return o == AgentCompleted || o == AgentGaveUp || o == AgentTimedOut }
 
 // withoutEnd is what follows where nobody can tell how the agent ended: the iteration is
 // repeated, but not for ever. gone: nothing of it is left, not even what it changed.
@@ -1022,7 +1006,7 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 		s.Ended = &Ended{
 			Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent",
 		}
-		s.Stage = stageEnded
+		s.Stage = stagePropose
 		return Next{}, nil
 	}
 	if s.Job == prompt.JobBuild {
@@ -1035,14 +1019,20 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 		return e.again(s)
 	}
 	s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time"}
-	s.Gone, s.Stage = 0, stageEnded
+	s.Gone, s.Stage = 0, stagePropose
 	return Next{}, nil
 }
 
+// maxRefused bounds the paths that are kept and told by name of those that cannot be stored.
+const maxRefused = 50
+
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
-func (s *State) takeProposal(status AgentStatus) {
+func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal) {
 	s.Notes, s.Noted = s.Notes[s.Noted:], 0
-	s.Proposal = &Proposal{Plan: s.Job == prompt.JobPlan, Final: oneLine(prompt.Prose(status.Final), maxFinal)}
+	s.Proposal = &Proposal{
+		Plan: s.Job == prompt.JobPlan, Final: oneLine(prompt.Prose(status.Final), maxFinal),
+		Left: left, Refused: refused[:min(len(refused), maxRefused)],
+	}
 	s.Proposal.Note = oneLine(status.Detail, 300)
 	if status.Outcome != AgentCompleted {
 		s.Proposal.Failed = "The last call did not end well: " + oneLine(status.Detail, 600) + "."
@@ -1057,12 +1047,6 @@ func (s *State) takeProposal(status AgentStatus) {
 
 // ended acts on an agent call that came to nothing: a wait, a crash, a budget.
 func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
-	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
-	}
-	if err := e.lookAround(ctx, s); err != nil {
-		return Next{}, err
-	}
 	end := *s.Ended
 	s.Ended = nil
 	detail := oneLine(end.Detail, 600)
@@ -1268,15 +1252,9 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the plan: %w", err)
 	}
-	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
-		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
-	}
-	tree, refused, err := e.WorkTree.Snapshot(ctx)
+	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
 	if err != nil {
-		return Next{}, fmt.Errorf("read the work tree: %w", err)
-	}
-	if len(refused) > 0 {
-		return Next{}, fmt.Errorf("read the work tree: %s", listRefusals(refused))
+		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
 	s.Proposal.Tree = tree
 	if tree == s.HeadTree {
@@ -1303,7 +1281,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	landed, err := e.Publisher.Land(ctx, l)
 	if err != nil {
-		return e.notLanded(s, err)
+		return e.notLanded(ctx, s, err)
 	}
 	if len(s.Proposal.Own) > 0 { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
@@ -1352,7 +1330,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 }
 
 // notLanded is what follows where the publisher did not land the proposal.
-func (e *Engine) notLanded(s *State, err error) (Next, error) {
+func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
 	var rejected *Rejection
 	var halt *Halt
 	switch {
@@ -1365,8 +1343,7 @@ func (e *Engine) notLanded(s *State, err error) (Next, error) {
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(s)
 	case errors.As(err, &rejected):
-		s.reject(rejected.Refusals)
-		return Next{}, nil
+		return e.reject(ctx, s, rejected.Refusals)
 	case errors.Is(err, ErrNotAllowed):
 		return e.finish(s, run.EndCancelled, err.Error())
 	default:
@@ -1631,15 +1608,9 @@ func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	if err := e.WorkTree.Reset(ctx, s.HeadTree); err != nil {
-		return fmt.Errorf("reset the work tree: %w", err)
-	}
-	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, doc); err != nil {
-		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
-	}
-	tree, _, err := e.WorkTree.Snapshot(ctx)
+	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
 	if err != nil {
-		return fmt.Errorf("read the work tree: %w", err)
+		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
 	tree, own, err := e.writeBack(ctx, s, tree, doc, "")
 	if err != nil {

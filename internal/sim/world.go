@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -104,23 +103,17 @@ func (w *world) Reset(_ context.Context, tree string) error {
 	return nil
 }
 
-// ReadProgress implements loop.WorkTree.
-func (w *world) ReadProgress(_ context.Context, name string) (*progress.Doc, error) {
-	if w.work.links[name] {
-		return nil, fmt.Errorf("%q: %w", name, progress.ErrNotRegular)
-	}
-	src, ok := w.work.files[name]
+// Progress implements loop.Trees.
+func (w *world) Progress(_ context.Context, tree, name string) (*progress.Doc, string, error) {
+	src, ok := w.trees[tree][name]
 	if !ok {
-		return nil, fmt.Errorf("%q: %w", name, fs.ErrNotExist)
+		return nil, "", nil
 	}
-	return progress.Parse([]byte(src))
-}
-
-// WriteProgress implements loop.WorkTree.
-func (w *world) WriteProgress(_ context.Context, name string, d *progress.Doc) error {
-	delete(w.work.links, name)
-	w.work.files[name] = string(d.Bytes())
-	return nil
+	doc, err := progress.Parse([]byte(src))
+	if err != nil {
+		return nil, err.Error(), nil //nolint:nilerr // it is the agent's fault
+	}
+	return doc, "", nil
 }
 
 // Names implements loop.Trees.
