@@ -70,8 +70,8 @@ type Config struct {
 	// Model is for runs where neither they nor the repository name one.
 	Model string
 	// Devcontainer says whether the image may come from the repository's
-	// devcontainer.json instead; "" means that it does not.
-	Devcontainer config.Devcontainer
+	// devcontainer.json instead.
+	Devcontainer bool
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -165,8 +165,6 @@ type Host struct {
 	// of is the host of the run, where this is that of a lane; lanes are those.
 	of    *Host
 	lanes map[int]*Host
-	// noRegistry is why the last build of an image came to nothing, where that has to wait.
-	noRegistry *loop.Delay
 }
 
 var (
@@ -275,7 +273,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
 		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
-		Build: env.build, Setup: due, SetupKey: key, Warm: h.kept(key),
+		Setup: due, SetupKey: key, Warm: h.kept(key),
 	}, nil
 }
 

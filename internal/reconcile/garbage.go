@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/loop"
 )
 
 // keepUnused is how long mirrors, work trees and caches stay that no run needs.
@@ -43,33 +42,7 @@ func (r *Reconciler) CollectGarbage(ctx context.Context) ([]Garbage, error) {
 	add("mirrors", removed, err)
 	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before)
 	add("caches", removed, err)
-	if built := r.cfg.Sandbox.About().Images; built != nil {
-		images, err := r.imagesInUse(ctx)
-		if err == nil {
-			removed.Count, removed.Bytes, err = built.Expire(ctx, before, func(name string) bool { return images[name] })
-			add("images that were built", removed, err)
-		} else {
-			errs = append(errs, err)
-		}
-	}
 	return out, errors.Join(errs...)
-}
-
-// imagesInUse are those of the runs which have not ended.
-func (r *Reconciler) imagesInUse(ctx context.Context) (map[string]bool, error) {
-	rows, err := r.cfg.Store.ActiveRuns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	images := map[string]bool{}
-	for _, row := range rows {
-		s, err := loop.Decode(row.State)
-		if err != nil {
-			return nil, err // who knows which it needs
-		}
-		images[s.Image] = true
-	}
-	return images, nil
 }
 
 // nodesInUse are the repositories that have runs which have not ended.
