@@ -108,7 +108,6 @@ model:
     - {model: gpt-x, input: 2, output: 3}
 sandbox:
   kind: local
-  devcontainer: off
   local_isolation: bwrap
   image: agent:1
   memory: 512m
@@ -185,7 +184,7 @@ log:
 			},
 		},
 		Sandbox: config.Sandbox{
-			Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
+			Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
 			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"},
 		},
 		AllowLocalSandbox: true,
@@ -374,11 +373,11 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
 		},
 		{
-			"devcontainer", minimal + "  devcontainer: on\n",
-			confPath + ":5:17: sandbox.devcontainer: \"on\" is not one of off, image and build",
+			"devcontainer", minimal + "  devcontainer: build\n",
+			confPath + ":5:17: expected true or false, found text",
 		},
 		{
-			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n",
+			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: true\nallow_local_sandbox: true\n",
 			confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images",
 		},
 		{

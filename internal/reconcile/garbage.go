@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -49,37 +48,9 @@ func (r *Reconciler) CollectGarbage(ctx context.Context) ([]Garbage, error) {
 		Before: before, MaxBytes: host.MirrorBytes, InUse: r.nodesInUse,
 	})
 	add("mirrors", removed, err)
-	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before)
-	add("kept work trees", removed, err)
 	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before)
 	add("caches", removed, err)
-	if built := r.cfg.Sandbox.About().Images; built != nil {
-		images, err := r.imagesInUse(ctx)
-		if err == nil {
-			removed.Count, removed.Bytes, err = built.Expire(ctx, before, func(name string) bool { return images[name] })
-			add("images that were built", removed, err)
-		} else {
-			errs = append(errs, err)
-		}
-	}
 	return out, errors.Join(errs...)
-}
-
-// imagesInUse are those of the runs which have not ended.
-func (r *Reconciler) imagesInUse(ctx context.Context) (map[string]bool, error) {
-	rows, err := r.cfg.Store.ActiveRuns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	images := map[string]bool{}
-	for _, row := range rows {
-		s, err := loop.Decode(row.State)
-		if err != nil {
-			return nil, err // who knows which it needs
-		}
-		images[s.Image] = true
-	}
-	return images, nil
 }
 
 // nodesInUse are the repositories that have runs which have not ended.

@@ -70,8 +70,8 @@ type Config struct {
 	// Image, AgentName and Resources are the server's choice; a repository may choose
 	// another image.
 	Image string
-	// Devcontainer says what is taken from the repository's devcontainer.json.
-	Devcontainer config.Devcontainer
+	// Devcontainer says whether the image may come from the repository's devcontainer.json.
+	Devcontainer bool
 	AgentName    string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
