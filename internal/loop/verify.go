@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -224,69 +223,6 @@ func changedPaths(changes []Change) string {
 		parts = append(parts, c.Status+" "+c.Path)
 	}
 	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
-}
-
-// planned takes the plan that the planner wrote, and nothing else that it did.
-func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
-	if err := e.judgePlan(ctx, s); err != nil {
-		return Next{}, err
-	}
-	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
-		return Next{}, err
-	}
-	if len(s.Questions) > 0 {
-		s.Proposal = nil
-		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
-	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	done, total := progress.Counts(doc.Tasks())
-	if total == 0 {
-		s.Attempts[planKey]++
-		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
-		if s.Attempts[planKey] >= maxPlanAttempts {
-			return e.finish(s, run.EndFailed, "the planner wrote no plan: "+s.Failure)
-		}
-		return e.again(s)
-	}
-	for _, t := range doc.Tasks() {
-		s.wrote(planWords(), t.ID)
-	}
-	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
-	e.tellTooMany(s, done, total)
-	e.tellCircles(s, doc.Tasks())
-	return e.work(ctx, s, doc)
-}
-
-// judgePlan reads the tasks that the planner wrote, or its question.
-func (e *Engine) judgePlan(ctx context.Context, s *State) error {
-	before, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
-	after, _, err := e.leftProgress(ctx, s)
-	if err != nil {
-		return err
-	}
-	verdict := progress.JudgePlan(before, after)
-	s.Violations = nil
-	for _, v := range verdict.Violations {
-		s.Violations = append(s.Violations, v.Text)
-	}
-	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
-		s.Questions = []string{said.Words} // what it wrote besides is half a plan
-		return nil
-	}
-	// Half a plan would pass for the whole.
-	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
-		s.Violations = nil
-		s.Progress = s.text(verdict.Accepted)
-	} else if s.Failure == "" {
-		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
-	}
-	return nil
 }
 
 // splitChanges separates the work from the run's own folder, whose only file
