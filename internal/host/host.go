@@ -109,10 +109,6 @@ type Config struct {
 	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
-	// SameSession has one agent process build in all of the run's calls: each finds in
-	// its context what came of those before. The back end must take a stop hook, and the
-	// gateway has Stops.
-	SameSession bool
 }
 
 // Resources are the limits of one start.
@@ -132,8 +128,6 @@ type Gateway struct {
 	Dir, BaseURL string
 	// Watch knows what the providers refused.
 	Watch *gateway.Watch
-	// Stops is where agents ask before they end; nil where none does.
-	Stops *gateway.Stops
 	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
 	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
@@ -165,8 +159,6 @@ type Host struct {
 	steered steered
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// session is the agent that goes on from call to call, nil for none.
-	session *session
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
@@ -207,12 +199,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
 	}
-	end := h.EndSession // its directory is another one from here on
-	if s.Outdated {
-		end = h.EndAll
-	}
-	if err := end(ctx); err != nil {
-		return loop.Opened{}, err
+	if s.Outdated { // its directory is another one from here on
+		if err := h.EndAll(ctx); err != nil {
+			return loop.Opened{}, err
+		}
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -619,15 +609,11 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	return string(tree), refused, nil
 }
 
-// settle remembers a snapshot of the work tree until somebody writes to that. An agent
-// that goes on from call to call is never known to be still.
+// settle remembers a snapshot of the work tree until somebody writes to that.
 func (h *Host) settle(snap *gitrepo.Snapshot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.settled = snap
-	if h.session != nil {
-		h.settled = nil
-	}
 }
 
 // look is a snapshot of the work tree, a new one where somebody may have written to that
@@ -779,7 +765,7 @@ func (h *Host) EndAll(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)
 	}
-	errs := []error{h.EndSession(ctx)}
+	var errs []error
 	for _, e := range entries {
 		errs = append(errs, h.Abandon(ctx, e.Name()))
 	}
