@@ -180,7 +180,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	defer closeModels()
 	conf := o.hostConfig(place, filepath.Join(dir, string(s.Run)))
-	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
+	conf.Gateway = models
 	conf.MergedNotes = func(ctx context.Context) ([]string, error) { return place.mergedNotes(ctx, st, id) }
 	h := host.New(conf)
 	defer h.Close()

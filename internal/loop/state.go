@@ -509,7 +509,7 @@ func (s *State) addCall(it Iteration) {
 	}
 	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
 	s.EarlyHosts = nil
-	s.History = append(s.History[:n:n], it)
+	s.History = append(s.History[:n], it)
 }
 
 // evidence adds to what was found about the call that ended last.
@@ -523,7 +523,6 @@ func (s *State) lastCall(change func(*Iteration)) {
 	if at < 0 {
 		return
 	}
-	s.History = slices.Clone(s.History)
 	change(&s.History[at])
 }
 
@@ -688,20 +687,14 @@ func Encode(s State) ([]byte, error) {
 	return b, nil
 }
 
-// maxState bounds the stored form of a state, in bytes: it is read and written with each
-// step. What agents and people put into it has bounds of its own, far below this; it is
-// for what those come to together, and for what nobody thought of.
+// maxState bounds the text of a state, in bytes: it is read and written with each step.
+// What agents and people put into it has bounds of its own, far below this; it is for what
+// those come to together, and for what nobody thought of.
 const maxState = 4 << 20
 
 // tooLarge is why a run ends whose state outgrows that.
 var tooLarge = fmt.Sprintf("its notes outgrew the %d MiB that a run may keep. "+
 	"What to do first: shorten the issue and progress.md, or split the work over several issues", maxState>>20)
-
-// outgrown says whether s is larger than a run may keep.
-func (s State) outgrown() (bool, error) {
-	stored, err := Encode(s)
-	return len(stored) > maxState, err
-}
 
 // ErrStateVersion is returned for a state another version of this program
 // stored in a form this one does not know.

@@ -40,8 +40,6 @@ func (r *Reconciler) CollectGarbage(ctx context.Context) ([]Garbage, error) {
 		Before: before, MaxBytes: host.MirrorBytes, InUse: r.nodesInUse,
 	})
 	add("mirrors", removed, err)
-	removed, err = host.EvictPools(ctx, filepath.Join(r.cfg.DataDir, "trees"), before)
-	add("kept work trees", removed, err)
 	removed, err = host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir)}.Expire(ctx, before)
 	add("caches", removed, err)
 	return out, errors.Join(errs...)

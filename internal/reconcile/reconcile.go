@@ -636,8 +636,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		}
 	}
 	hostCfg := host.Config{
-		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
-		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: r.Source(repo, row.RepoNode),
+		Dir:     filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
+		Source:  r.Source(repo, row.RepoNode),
 		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
 		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
 			MaxBytes: r.cfg.CacheBytes},
