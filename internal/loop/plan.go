@@ -169,10 +169,7 @@ func (e *Engine) judgePlan(ctx context.Context, s *State) error {
 		return err
 	}
 	verdict := progress.JudgePlan(before, after)
-	s.Violations = nil
-	for _, v := range verdict.Violations {
-		s.Violations = append(s.Violations, v.Text)
-	}
+	s.Violations = verdict.Violations
 	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
 		s.Questions = []string{said.Words} // what it wrote besides is half a plan
 		return nil

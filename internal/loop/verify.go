@@ -65,10 +65,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 			}
 		}
 	}
-	s.Violations = nil
-	for _, v := range verdict.Violations {
-		s.Violations = append(s.Violations, v.Text)
-	}
+	s.Violations = verdict.Violations
 	s.Progress = s.text(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
@@ -190,12 +187,12 @@ func (e *Engine) added(ctx context.Context, s *State) ([]run.Task, error) {
 			return nil, err
 		}
 	}
-	verdict, added := progress.JudgeAdded(before, after)
+	verdict := progress.JudgeAdded(before, after)
 	s.Progress = s.text(verdict.Accepted)
 	if s.Proposal.Failed != "" {
 		return nil, nil // half a list would pass for the whole
 	}
-	return added, nil
+	return verdict.Added, nil
 }
 
 // checkmarks are all the changes to progress.md, in words.
