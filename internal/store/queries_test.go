@@ -63,8 +63,6 @@ func TestQueries(t *testing.T) {
 	same("by the beginning of an id", []run.ID{"r-1", "r-2"}, ids(st.RunsLike(ctx, "r-")))
 	same("by one that looks like a pattern", nil, ids(st.RunsLike(ctx, "r_%")))
 	same("in a checkout", []run.ID{"p-1"}, ids(st.RunsOfCheckout(ctx, "/a")))
-	same("ended since", []run.ID{"r-1"}, ids(st.RunsEnded(ctx, run.PhaseDone, t0())))
-	same("ended later", nil, ids(st.RunsEnded(ctx, run.PhaseDone, t0().Add(time.Hour))))
 
 	first := store.Input{
 		RepoNode: "R_1", Issue: 7, Kind: store.InputCommand, Source: "comment:1", SourceID: 1, State: store.InputDone,
