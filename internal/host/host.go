@@ -106,10 +106,6 @@ type Config struct {
 	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
-	// SameSession has one agent process build in all of the run's calls: each finds in
-	// its context what came of those before. The back end must take a stop hook, and the
-	// gateway has Stops.
-	SameSession bool
 }
 
 // Resources are the limits of one start.
@@ -129,8 +125,6 @@ type Gateway struct {
 	Dir, BaseURL string
 	// Watch knows what the providers refused.
 	Watch *gateway.Watch
-	// Stops is where agents ask before they end; nil where none does.
-	Stops *gateway.Stops
 	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
 	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
@@ -157,8 +151,6 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// session is the agent that goes on from call to call, nil for none.
-	session *session
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
@@ -197,12 +189,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
 	}
-	end := h.EndSession // its directory is another one from here on
-	if s.Outdated {
-		end = h.EndAll
-	}
-	if err := end(ctx); err != nil {
-		return loop.Opened{}, err
+	if s.Outdated { // its directory is another one from here on
+		if err := h.EndAll(ctx); err != nil {
+			return loop.Opened{}, err
+		}
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -718,7 +708,7 @@ func (h *Host) EndAll(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)
 	}
-	errs := []error{h.EndSession(ctx)}
+	var errs []error
 	for _, e := range entries {
 		errs = append(errs, h.Abandon(ctx, e.Name()))
 	}
