@@ -59,7 +59,7 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
+			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Patience: cfg.Patience},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}

@@ -29,14 +29,16 @@ func TestQueries(t *testing.T) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
-	got, err := st.HasDeliveries(ctx)
-	is("deliveries before the first", false, got, err)
+	if at, err := st.Since(ctx); err != nil || !at.IsZero() {
+		t.Errorf("a new store knows of %v, %v", at, err)
+	}
 	inTx(t, st, func(tx *store.Tx) error {
 		_, err := st.InsertDelivery(ctx, tx, store.Delivery{GUID: "g-1", ReceivedAt: t0()})
 		return err
 	})
-	got, err = st.HasDeliveries(ctx)
-	is("deliveries", true, got, err)
+	if at, err := st.Since(ctx); err != nil || !at.Equal(t0()) {
+		t.Errorf("the first webhook was taken at %v, %v", at, err)
+	}
 
 	ids := func(rows []store.Run, err error) (ids []run.ID) {
 		t.Helper()
@@ -71,7 +73,7 @@ func TestQueries(t *testing.T) {
 	}
 	label("label:r-1:7:ralph:done", t0())
 	by := [2]string{":7:ralph:done\n", ":7:ralph:failed\n"}
-	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
+	got, err := st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
 	is("overtaken by itself", false, got, err)
 	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, true, t0().Add(-time.Second), by)
 	is("overtaken by a later run, or label", true, got, err)

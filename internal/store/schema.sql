@@ -75,12 +75,6 @@ CREATE INDEX effects_by_run ON effects (run_id, created_at);
 CREATE INDEX effects_of_no_run ON effects (created_at) WHERE run_id = '';
 CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' AND next_try > 0;
 
--- When the database was restored from a backup. What happened after the backup is not
--- in it, so effects of older runs are looked for before they are repeated.
-CREATE TABLE restores (
-    at INTEGER NOT NULL
-) STRICT;
-
 -- What people say to runs, as it was when they said it, until a run has taken
 -- it in. Rows outlive runs: an issue has them, not a run.
 CREATE TABLE inputs (

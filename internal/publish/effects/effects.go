@@ -169,9 +169,6 @@ var ErrNone = store.ErrNotFound
 // Runner carries out effects.
 type Runner struct {
 	Store Store
-	// Forgetful: the store began empty with this process, while effects of no run
-	// may have been made by processes before it. Those are looked for first.
-	Forgetful bool
 	// Patience is how long a run waits for an effect that somebody repeats otherwise, for as long as
 	// it takes; see Keep. Zero says that nobody does.
 	Patience time.Duration
@@ -210,9 +207,8 @@ func Keep(ctx context.Context, r Runner, key Key, intent any, next time.Time) er
 // into the store. An effect that was left to the background is ErrKept.
 //
 // find looks for the effect in the outside world; it is only asked where an
-// earlier call intended the effect and did not live to tell, or may have, see
-// Runner.Forgetful. act makes it
-// happen. An error of either is returned as it is; calling Do again then asks
+// earlier call intended the effect and did not live to tell, or where one may have that the
+// store does not know, see store.Effect.Fresh. act makes it happen. An error of either is returned as it is; calling Do again then asks
 // find first.
 func Do[T any](
 	ctx context.Context, r Runner, key Key, intent any, find func(context.Context) (T, bool, error),
@@ -243,8 +239,7 @@ func Do[T any](
 		}
 		return found, err
 	}
-	first := row.Fresh && (key.Run != "" || !r.Forgetful)
-	result, err := obtain(ctx, first, find, act)
+	result, err := obtain(ctx, row.Fresh, find, act)
 	if err != nil {
 		return zero, err
 	}
