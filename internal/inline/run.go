@@ -18,7 +18,6 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -38,14 +37,9 @@ type Options struct {
 	// PlanFile is the plan as the person named it: a file, or what is to be done
 	// in words.
 	PlanFile string
-	// Prompt stands for PlanFile, where it is not "": words, whatever they look like.
-	Prompt string
 	// Promise, where it is not "", makes the plan one prompt that is given to every call
 	// until an agent promises this and the checks agree.
 	Promise string
-	// SameSession has one agent process work in all calls. Loop keeps what is at work in
-	// the checkout's plan.LoopFile, whose removal stops the run before its next call.
-	SameSession, Loop bool
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
@@ -60,7 +54,7 @@ type Options struct {
 	Image   string
 	// Devcontainer says whether the image may be that of the checkout's
 	// devcontainer.json; Image is then for checkouts without one.
-	Devcontainer config.Devcontainer
+	Devcontainer bool
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources host.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
@@ -186,24 +180,16 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	defer closeModels()
 	conf := o.hostConfig(place, filepath.Join(dir, string(s.Run)))
-	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
+	conf.Gateway = models
 	conf.MergedNotes = func(ctx context.Context) ([]string, error) { return place.mergedNotes(ctx, st, id) }
 	h := host.New(conf)
 	defer h.Close()
 	place.objects = h.Repo
 	driver := o.driver(h, place, rec)
 	o.Helm.steered(&driver, name, place.say)
-	if o.Loop {
-		note, failed := o.openLoop(ctx, repo, s)
-		if failed != nil {
-			return s, failed
-		}
-		note.steer(&driver)
-		defer func() { err = errors.Join(err, note.close(s)) }()
-	}
 	s, err = driver.Run(ctx, s)
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
-	if err = errors.Join(err, h.EndSession(ctx)); err != nil {
+	if err != nil {
 		return s, err
 	}
 	if err := place.leave(ctx, s); err != nil {
@@ -281,7 +267,6 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask, Lacks: func() string { return machine.Look(o.DataDir).Lacks() },
-		SameSession: o.SameSession,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
 		},
@@ -307,9 +292,6 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (
 		j.subject.Slug = at.slug
 	}
 	j.subject.HostFiles = place.files.paths()
-	if o.Promise != "" {
-		j.subject.HostFiles = append(j.subject.HostFiles, plan.LoopFile)
-	}
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
 		Run: id, Subject: j.subject,
@@ -324,7 +306,7 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (
 
 // image is the one that is used whatever the checkout says, "" for none.
 func (o Options) image() string {
-	if o.Devcontainer != "" && o.Devcontainer != config.DevcontainerOff {
+	if o.Devcontainer {
 		return ""
 	}
 	return o.Image
