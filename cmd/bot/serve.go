@@ -19,7 +19,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/analytics"
@@ -33,14 +32,12 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
-	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
@@ -149,7 +146,6 @@ type app struct {
 	deliveries *delivery.Receiver
 	reconciler *reconcile.Reconciler
 	repeater   *publish.Repeater
-	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
@@ -380,9 +376,9 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
-	p.reconcile.Admission = admissionLimits(cfg)
+	p.reconcile.Concurrency = concurrency(cfg)
 	a.metrics = newMetrics(standingMetrics{
-		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Admission.Agents, away: a.github.Away,
+		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Concurrency.Agents, away: a.github.Away,
 		now: p.deliveries.Now,
 	})
 	a.queue = queue.New(a.store.Due, log)
@@ -398,20 +394,16 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	}}
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
-	a.sweeper = &redelivery.Sweeper{
-		Store: a.store, GitHub: a.github, Label: cfg.Label, Deliver: a.deliveries.Deliver,
-		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,
-	}
 	return a, nil
 }
 
-// admissionLimits are how many agents and checks are at work at once.
-func admissionLimits(cfg config.Server) admission.Limits {
+// concurrency is how many agents and checks are at work at once.
+func concurrency(cfg config.Server) config.Concurrency {
 	c := cfg.Concurrency
 	if c.Agents == 0 {
 		c.Agents = machine.Agents(cfg.Sandbox.Memory, cfg.Sandbox.CPUs)
 	}
-	return admission.Limits(c)
+	return c
 }
 
 func serverGates(gates []config.Gate) []gate.Gate {
@@ -493,6 +485,9 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 
 // begin cleans up after earlier runs, and has the queue work.
 func (a *app) begin(ctx context.Context) error {
+	if err := a.reconciler.FillPlaces(ctx); err != nil {
+		return err
+	}
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}
@@ -597,7 +592,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		defer tick.Stop()
 		defer tidying.Stop()
 		look := func() {
-			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
+			if err := a.deliveries.Redeliver(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
 		}
@@ -642,7 +637,7 @@ func (a *app) keepRepeating(ctx context.Context) (end func()) {
 
 // tidy removes what nobody needs any more, and logs what that was.
 func (a *app) tidy(ctx context.Context) error {
-	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
+	pruned, err := a.store.Prune(ctx, a.deliveries.Now())
 	removed, cerr := a.reconciler.CollectGarbage(ctx)
 	tell := func(kind string, count, bytes int64) {
 		if count > 0 {
@@ -656,17 +651,6 @@ func (a *app) tidy(ctx context.Context) error {
 		tell(g.Kind, int64(g.Count), g.Bytes)
 	}
 	return errors.Join(err, cerr)
-}
-
-// digestOf is what stays of a run's state when the run is removed.
-func digestOf(state []byte) (costUSD float64, iterations int, err error) {
-	s, err := loop.Decode(state)
-	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
-}
-
-// catchUp makes up for what went wrong while nobody was there.
-func (a *app) catchUp(ctx context.Context) error {
-	return errors.Join(a.sweeper.CatchUp(ctx), a.reconciler.TellLate(ctx))
 }
 
 func (a *app) close() error {

@@ -120,8 +120,6 @@ sandbox:
 limits:
   agents: 8
   agents_per_repository: 3
-  agents_per_owner: 5
-  agents_per_person: 4
   max_iterations: 9
   budget_usd: 4
   task_budget_usd: 1.5
@@ -193,7 +191,7 @@ log:
 		Limits:            limits,
 		People:            config.DefaultPeople(),
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
-		Concurrency:       config.Concurrency{Agents: 8, Repository: 3, Owner: 5, Person: 4},
+		Concurrency:       config.Concurrency{Agents: 8, Repository: 3},
 		Gates: []config.Gate{
 			{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second},
 		},

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
@@ -50,7 +49,7 @@ type Receiver struct {
 	Config
 
 	// Authorizer says who may have the bot act, and Comments answers them.
-	Authorizer *authorization.Authorizer
+	Authorizer *Authorizer
 	Comments   *publish.Commenter
 }
 
@@ -58,7 +57,7 @@ type Receiver struct {
 func New(cfg Config) *Receiver {
 	return &Receiver{
 		Config:     cfg,
-		Authorizer: &authorization.Authorizer{History: cfg.Store, People: cfg.People, Now: cfg.Now},
+		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
 			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,

@@ -392,10 +392,10 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 		if c.Kind == progress.ChangeAdded || c.Kind == progress.ChangeReworded {
 			delete(s.Behind, c.TaskID)
 		}
-		if c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
+		if c.Kind != progress.ChangeMoved {
 			s.dropLane(c.TaskID)
 		}
-		if c.TaskID == s.TaskID && c.Kind != progress.ChangeReordered && c.Kind != progress.ChangeMoved {
+		if c.TaskID == s.TaskID && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.
 			s.Brief = Brief{}
 			s.TaskID = ""

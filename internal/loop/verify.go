@@ -60,10 +60,7 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 			}
 		}
 	}
-	s.Violations = nil
-	for _, v := range verdict.Violations {
-		s.Violations = append(s.Violations, v.Text)
-	}
+	s.Violations = verdict.Violations
 	s.Progress = s.text(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
@@ -176,7 +173,8 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 // judgeAdded takes the notes of a call that was to write tasks, and keeps these
 // for the next step to put where they belong; see judge.
 func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error) {
-	verdict, added := progress.JudgeAdded(before, after)
+	verdict := progress.JudgeAdded(before, after)
+	added := verdict.Added
 	if s.Proposal.Failed != "" {
 		added = nil // half a list would pass for the whole
 	}
@@ -219,10 +217,7 @@ func changedPaths(changes []Change) string {
 // judgePlan reads the tasks the planner wrote; see judge.
 func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
 	verdict := progress.JudgePlan(before, after)
-	s.Violations = nil
-	for _, v := range verdict.Violations {
-		s.Violations = append(s.Violations, v.Text)
-	}
+	s.Violations = verdict.Violations
 	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
 		s.Questions = []string{said.Words} // what it wrote besides is half a plan
 		s.Stage = stagePlanned

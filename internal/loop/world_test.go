@@ -197,6 +197,7 @@ func (w *world) Changes(_ context.Context, from, to string) ([]loop.Change, erro
 			changes = append(changes, loop.Change{Path: path, Status: "D"})
 		}
 	}
+	slices.SortFunc(changes, func(a, b loop.Change) int { return strings.Compare(a.Path, b.Path) })
 	return changes, nil
 }
 

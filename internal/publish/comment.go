@@ -197,12 +197,6 @@ func LockedText(label string) string {
 		" and add it again."
 }
 
-// MissedLabelText asks for a label again whose webhook did not come.
-func MissedLabelText(label string) string {
-	return "**Ralph missed this label.** GitHub's webhook did not arrive in time, or too many labels were added at once. The issue may have changed since.\n\n" +
-		"To start on the issue as it is now, remove the label " + island.Label(label) + " and add it again."
-}
-
 // WaitingText says why nothing happens for a while.
 func WaitingText(why string, queued bool) string {
 	if queued {

@@ -14,20 +14,14 @@ CREATE TABLE deliveries (
     digest          BLOB    NOT NULL,
     received_at     INTEGER NOT NULL,
     processed_at    INTEGER NOT NULL DEFAULT 0,
-    outcome         TEXT    NOT NULL DEFAULT '',
-    -- What has to be known of a webhook when its body is gone: the issue that it gave a
-    -- label, the label, and when that was, in seconds since 1970 by GitHub's clock.
-    labelled        TEXT    NOT NULL,
-    label           TEXT    NOT NULL,
-    labelled_at     INTEGER NOT NULL
+    outcome         TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE INDEX deliveries_unprocessed ON deliveries (received_at) WHERE processed_at = 0;
 CREATE UNIQUE INDEX deliveries_once ON deliveries (digest) WHERE length(digest) > 0;
-CREATE INDEX deliveries_labelled ON deliveries (labelled) WHERE labelled <> '';
 -- What retention looks for.
 CREATE INDEX deliveries_with_body ON deliveries (processed_at) WHERE length(body) > 0 AND processed_at > 0;
-CREATE INDEX deliveries_by_age ON deliveries (received_at) WHERE processed_at > 0 AND labelled = '';
+CREATE INDEX deliveries_by_age ON deliveries (received_at) WHERE processed_at > 0;
 
 CREATE TABLE runs (
     id                  TEXT    NOT NULL PRIMARY KEY,
@@ -62,22 +56,6 @@ CREATE INDEX runs_by_issue ON runs (repo_node, issue_number, created_at);
 CREATE INDEX runs_by_pull ON runs (repo_node, pull_number, created_at) WHERE pull_number > 0;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE active = 0;
 
--- What stays of a run when the rest of it is removed.
-CREATE TABLE past_runs (
-    id           TEXT    NOT NULL PRIMARY KEY,
-    repo_owner   TEXT    NOT NULL,
-    repo_name    TEXT    NOT NULL,
-    repo_node    TEXT    NOT NULL,
-    issue_number INTEGER NOT NULL,
-    end_reason   TEXT    NOT NULL,
-    cost_usd     REAL    NOT NULL,
-    iterations   INTEGER NOT NULL,
-    created_at   INTEGER NOT NULL,
-    ended_at     INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX past_runs_by_repo ON past_runs (repo_node);
-
 CREATE TABLE effects (
     key        TEXT    NOT NULL PRIMARY KEY,
     run_id     TEXT    NOT NULL,
@@ -93,6 +71,8 @@ CREATE TABLE effects (
 ) STRICT;
 
 CREATE INDEX effects_by_run ON effects (run_id, created_at);
+-- What retention looks for.
+CREATE INDEX effects_of_no_run ON effects (created_at) WHERE run_id = '';
 CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' AND next_try > 0;
 
 -- When the database was restored from a backup. What happened after the backup is not
@@ -127,6 +107,7 @@ CREATE TABLE inputs (
 
 CREATE INDEX inputs_pending ON inputs (repo_node, issue_number, id) WHERE state = 'pending';
 CREATE INDEX inputs_by_issue ON inputs (repo_node, issue_number, received_at);
+CREATE INDEX inputs_of_no_run ON inputs (received_at) WHERE run_id = '';
 CREATE INDEX inputs_by_author ON inputs (author_id, received_at);
 
 -- What requests to models cost. Money is in billionths of a dollar.
@@ -181,32 +162,6 @@ CREATE TABLE spend_hosts (
     sent     INTEGER NOT NULL,
     received INTEGER NOT NULL,
     UNIQUE (start, host, blocked)
-) STRICT;
-
--- Processes of runs that were let in, and those that wait for it: one row for each
--- process that a run has, or wants, at work. It goes with the state that has seen the
--- process end.
-CREATE TABLE places (
-    run_id     TEXT    NOT NULL,
-    process    TEXT    NOT NULL PRIMARY KEY,
-    repo       TEXT    NOT NULL,
-    owner      TEXT    NOT NULL,
-    person     TEXT    NOT NULL,
-    answer     INTEGER NOT NULL,
-    came_at    INTEGER NOT NULL,
-    asked_at   INTEGER NOT NULL,
-    seen_at    INTEGER NOT NULL,
-    granted_at INTEGER NOT NULL DEFAULT 0,
-    line       INTEGER NOT NULL,
-    why        TEXT    NOT NULL
-) STRICT;
-
-CREATE INDEX places_run ON places (run_id);
-
--- When an owner or a repository last had a turn.
-CREATE TABLE turns (
-    name TEXT    NOT NULL PRIMARY KEY,
-    at   INTEGER NOT NULL
 ) STRICT;
 
 -- One row, written for no other reason than to see whether it reaches the disk.

@@ -1,4 +1,4 @@
-package authorization
+package delivery
 
 import (
 	"context"
@@ -26,15 +26,14 @@ const (
 
 type personIn struct{ repoNode, login string }
 
-// History counts what was asked of the bot. *store.Store is one.
-type History interface {
-	CountInputs(ctx context.Context, count store.InputCount) (int, error)
-	RunsSince(ctx context.Context, repoNode string, issue int, since time.Time) (int, error)
-}
-
-// Authorizer says who may have the bot act. It is safe for concurrent use.
+// Authorizer says who may have the bot act, and how often. It is safe for concurrent use.
+//
+// An answer of GitHub is never older than a minute. Nobody whom GitHub does not know may do
+// anything, and no answer is no permission once GitHub has had some time. A bot may do
+// nothing by itself; one that may act for people does so with the permission of the author
+// of the text. Where the text is somebody else's than the sender's, both need permission.
 type Authorizer struct {
-	History History
+	Store *store.Store
 	// People says who may use the bot, and how often.
 	People config.People
 	// Now is the clock.
@@ -148,14 +147,14 @@ func (a *Authorizer) TooManyCommands(ctx context.Context, in handlers.Subject, i
 	since := a.Now().Add(-time.Hour)
 	kinds := []store.InputKind{store.InputCommand}
 	limits := a.People
-	n, err := a.History.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: kinds, Since: since})
+	n, err := a.Store.CountInputs(ctx, store.InputCount{AuthorID: in.SenderID, Kinds: kinds, Since: since})
 	if err != nil {
 		return "", err
 	}
 	if most := limits.CommandsPerPerson; most > 0 && n >= most {
 		return fmt.Sprintf("One person used more than %d commands within an hour.", limits.CommandsPerPerson), nil
 	}
-	n, err = a.History.CountInputs(ctx, store.InputCount{RepoNode: in.RepoNode, Issue: issue, Kinds: kinds,
+	n, err = a.Store.CountInputs(ctx, store.InputCount{RepoNode: in.RepoNode, Issue: issue, Kinds: kinds,
 		Since: since})
 	if err != nil {
 		return "", err
@@ -174,7 +173,7 @@ func CouldWrite(role string) bool {
 // TooManyRuns says the same of the runs of an issue.
 func (a *Authorizer) TooManyRuns(ctx context.Context, node string, issue int) (string, error) {
 	most := a.People.RunsPerIssue
-	n, err := a.History.RunsSince(ctx, node, issue, a.Now().Add(-time.Hour))
+	n, err := a.Store.RunsSince(ctx, node, issue, a.Now().Add(-time.Hour))
 	if err != nil || most <= 0 || n < most {
 		return "", err
 	}

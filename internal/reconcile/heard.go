@@ -1,4 +1,4 @@
-package feedback
+package reconcile
 
 import (
 	"cmp"
@@ -10,13 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/org/ralph-action/internal/authorization"
+	"github.com/org/ralph-action/internal/delivery"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -36,90 +35,74 @@ const (
 	maxCheckWords = 4 << 10
 )
 
-func kinds() []store.InputKind {
+func feedbackKinds() []store.InputKind {
 	return []store.InputKind{store.InputReview, store.InputReviewComment, store.InputThread, store.InputChecks}
 }
 
-// Reader makes work for a run of what was said of its work. It is safe for concurrent
-// use.
-type Reader struct {
-	Store  *store.Store
-	GitHub *ghapp.App
-	// Authorizer says who may have work done, and Comments asks people.
-	Authorizer *authorization.Authorizer
-	Comments   *publish.Commenter
-	Mask       *redact.Masker
-	// Now is the clock.
-	Now func() time.Time
-	// Quiet is how long nothing more must have been said of the work before it is
-	// taken in; 0 is a few seconds.
-	Quiet time.Duration
-}
-
-// Digest is what has become of what was said of a run's work.
-type Digest struct {
-	// List is for the run, in the order in which it is to be worked.
-	List []loop.Heard
-	// Settled are the inputs that are dealt with by that.
-	Settled []Settled
-	// Seen is the newest input that was looked at, Rounds the new
+// digest is what has become of what was said of a run's work.
+type digest struct {
+	// list is for the run, in the order in which it is to be worked.
+	list []loop.Heard
+	// settled are the inputs that are dealt with by that.
+	settled []settledInput
+	// seen is the newest input that was looked at, rounds the new
 	// loop.State.FeedbackRounds.
-	Seen   int64
-	Rounds int
-	// By is who is behind the first task, the zero value where nobody but bots and
+	seen   int64
+	rounds int
+	// by is who is behind the first task, the zero value where nobody but bots and
 	// checks is.
-	By handlers.Author
+	by handlers.Author
 
 	// questions are for people.
 	questions []question
 }
 
-// Settled is an input and what became of it.
-type Settled struct {
-	Input   store.Input
-	State   store.InputState
-	Outcome string
+// settledInput is an input and what became of it.
+type settledInput struct {
+	input   store.Input
+	state   store.InputState
+	outcome string
 }
 
 // question is asked once for its occasion.
 type question struct{ occasion, text string }
 
-func (d *Digest) settle(in store.Input, state store.InputState, outcome string) {
-	d.Settled = append(d.Settled, Settled{in, state, outcome})
+func (d *digest) settle(in store.Input, state store.InputState, outcome string) {
+	d.settled = append(d.settled, settledInput{in, state, outcome})
 }
 
-// HasWork says whether there is something for a run to do.
-func (d *Digest) HasWork() bool {
-	return slices.ContainsFunc(d.List, func(l loop.Heard) bool { return l.Task.Title != "" })
+// hasWork says whether there is something for a run to do.
+func (d *digest) hasWork() bool {
+	return slices.ContainsFunc(d.list, func(l loop.Heard) bool { return l.Task.Title != "" })
 }
 
-// HasQuestions says whether people have to decide something.
-func (d *Digest) HasQuestions() bool { return len(d.questions) > 0 }
+// hasQuestions says whether people have to decide something.
+func (d *digest) hasQuestions() bool { return len(d.questions) > 0 }
 
-// PostponeWork takes out of the digest what brings work: it stays pending.
-func (d *Digest) PostponeWork() {
-	d.Settled = slices.DeleteFunc(d.Settled, func(done Settled) bool { return done.State == store.InputDone })
-	d.List = slices.DeleteFunc(d.List, func(l loop.Heard) bool { return l.Standing == loop.FeedbackTask })
+// postponeWork takes out of the digest what brings work: it stays pending.
+func (d *digest) postponeWork() {
+	d.settled = slices.DeleteFunc(d.settled, func(done settledInput) bool { return done.state == store.InputDone })
+	d.list = slices.DeleteFunc(d.list, func(l loop.Heard) bool { return l.Standing == loop.FeedbackTask })
 }
 
-// Settle records what became of the inputs, for the run.
-func (d *Digest) Settle(ctx context.Context, st *store.Store, tx *store.Tx, id run.ID) error {
-	for _, done := range d.Settled {
-		if _, err := st.SettleInput(ctx, tx, done.Input.ID, done.State, done.Outcome, id); err != nil {
+// settleHeard records what became of the inputs, for the run.
+func (r *Reconciler) settleHeard(ctx context.Context, tx *store.Tx, d digest, id run.ID) error {
+	for _, done := range d.settled {
+		if _, err := r.cfg.Store.SettleInput(ctx, tx, done.input.ID, done.state, done.outcome, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Pending is what was said of a run's work that it has not looked at, all of what
+// pendingFeedback is what was said of a run's work that it has not looked at, all of what
 // is pending where there is some; wait is how long to let people finish first.
-func (r *Reader) Pending(ctx context.Context, row store.Run,
+func (r *Reconciler) pendingFeedback(ctx context.Context, row store.Run,
 	s loop.State) (pending []store.Input, wait time.Duration, err error) {
 	if row.PullNumber == 0 {
 		return nil, 0, nil
 	}
-	pending, err = r.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, kinds()...)
+	pending, err = r.cfg.Store.PendingInputs(ctx, row.RepoNode, row.IssueNumber, feedbackKinds()...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -138,29 +121,25 @@ func (r *Reader) Pending(ctx context.Context, row store.Run,
 	if first.IsZero() {
 		return nil, 0, nil
 	}
-	now, quiet := r.Now(), cmp.Or(r.Quiet, defaultQuiet)
+	now, quiet := r.cfg.Now(), cmp.Or(r.cfg.Quiet, defaultQuiet)
 	return pending, min(last.Add(quiet).Sub(now), first.Add(patience).Sub(now)), nil
 }
 
-// Ask tells people on the pull request what they have to decide, once each.
-func (r *Reader) Ask(ctx context.Context, row store.Run, d Digest) error {
+// askPeople tells people on the pull request what they have to decide, once each.
+func (r *Reconciler) askPeople(ctx context.Context, row store.Run, d digest) error {
 	for _, q := range d.questions {
-		if err := r.Comments.Comment(ctx, r.repoOf(row), row.PullNumber, q.occasion, q.text); err != nil {
+		if err := r.comments.Comment(ctx, r.repoOf(row), row.PullNumber, q.occasion, q.text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *Reader) repoOf(row store.Run) *ghapp.Repo {
-	return r.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
-}
-
-// Read decides what is to be done about all that was said and is pending.
-func (r *Reader) Read(ctx context.Context, row store.Run, s loop.State, pending []store.Input) (Digest, error) {
-	h := Digest{Rounds: s.FeedbackRounds}
+// readFeedback decides what is to be done about all that was said and is pending.
+func (r *Reconciler) readFeedback(ctx context.Context, row store.Run, s loop.State, pending []store.Input) (digest, error) {
+	h := digest{rounds: s.FeedbackRounds}
 	for _, in := range pending {
-		h.Seen = max(h.Seen, in.ID)
+		h.seen = max(h.seen, in.ID)
 	}
 	conv, err := r.repoOf(row).Conversation(ghapp.WithPurpose(ctx, "threads"), row.PullNumber)
 	if err != nil && !errors.Is(err, ghapp.ErrNotFound) {
@@ -185,50 +164,50 @@ func (r *Reader) Read(ctx context.Context, row store.Run, s loop.State, pending 
 	if err := r.readChecks(ctx, row, s, conv, pending, &h); err != nil {
 		return h, err
 	}
-	r.bound(s, &h)
+	r.boundRounds(s, &h)
 	return h, nil
 }
 
-// bound keeps bots and checks from bringing work for ever, each in answer to the
+// boundRounds keeps bots and checks from bringing work for ever, each in answer to the
 // last.
-func (r *Reader) bound(s loop.State, h *Digest) {
-	if !h.HasWork() {
+func (r *Reconciler) boundRounds(s loop.State, h *digest) {
+	if !h.hasWork() {
 		return
 	}
-	if slices.ContainsFunc(h.List, func(l loop.Heard) bool { return l.Task.Title != "" && l.Person.ID != 0 }) {
-		h.Rounds = 0
+	if slices.ContainsFunc(h.list, func(l loop.Heard) bool { return l.Task.Title != "" && l.Person.ID != 0 }) {
+		h.rounds = 0
 		return
 	}
 	if s.FeedbackRounds < maxRounds {
-		h.Rounds++
+		h.rounds++
 		return
 	}
-	for i := range h.List {
-		l := &h.List[i]
+	for i := range h.list {
+		l := &h.list[i]
 		if l.Standing == loop.FeedbackTask {
 			l.Standing, l.Why, l.Task, l.Quote = loop.FeedbackAsked,
 				fmt.Sprintf("bots and checks alone caused work %d times in a row", maxRounds), run.Task{}, ""
 		}
 	}
-	h.questions = append(h.questions, question{fmt.Sprintf("rounds:%d", h.Seen), publish.RoundsText(maxRounds)})
+	h.questions = append(h.questions, question{fmt.Sprintf("rounds:%d", h.seen), publish.RoundsText(maxRounds)})
 }
 
 // mayReview says whether what was said counts: its author could write when it was
 // said and can now, or is a bot that the server listens to.
-func (r *Reader) mayReview(ctx context.Context, row store.Run, in store.Input) (may bool, err error) {
+func (r *Reconciler) mayReview(ctx context.Context, row store.Run, in store.Input) (may bool, err error) {
 	if in.Role == "bot" {
-		return slices.Contains(r.Authorizer.People.Bots, in.AuthorID), nil
+		return slices.Contains(r.authorizer.People.Bots, in.AuthorID), nil
 	}
-	if !authorization.CouldWrite(in.Role) {
+	if !delivery.CouldWrite(in.Role) {
 		return false, nil
 	}
-	p, err := r.Authorizer.Permission(ctx, r.repoOf(row), row.RepoNode, in.Author)
+	p, err := r.authorizer.Permission(ctx, r.repoOf(row), row.RepoNode, in.Author)
 	return p.CanWrite, err
 }
 
 // readThreads deals with the conversations in which something new was said.
-func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
-	pending []store.Input, h *Digest) error {
+func (r *Reconciler) readThreads(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *digest) error {
 	fresh := map[string]store.Input{} // comments, by source
 	reopened := map[string]bool{}
 	for _, in := range pending {
@@ -263,7 +242,7 @@ func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, c
 		if len(news) == 0 && !reopened[t.ID] {
 			continue
 		}
-		thread, err := r.thread(ctx, row, s, t)
+		thread, err := r.reviewThread(ctx, row, s, t)
 		if err != nil {
 			return err
 		}
@@ -280,7 +259,7 @@ func (r *Reader) readThreads(ctx context.Context, row store.Run, s loop.State, c
 }
 
 // addDecision puts a decision into the words of the run.
-func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *Digest) {
+func (r *Reconciler) addDecision(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *digest) {
 	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread),
 		By: d.By.Login, Why: d.Why}}
 	if n := len(d.Thread.Comments); n > 0 {
@@ -294,24 +273,24 @@ func (r *Reader) addDecision(row store.Run, d review.Decision, threads []review.
 	case review.Ask:
 		l.Standing = loop.FeedbackAsked
 		h.questions = append(h.questions, r.question(row, d, threads))
-		h.List = append(h.List, l)
+		h.list = append(h.list, l)
 		return // what was said is looked at again once somebody has decided
 	case review.Work:
 		l.Standing = loop.FeedbackTask
 		if l.As = d.With; l.As == "" {
 			l.Task, l.Quote = d.Task, d.Quote
 		}
-		if human := !slices.Contains(r.Authorizer.People.Bots, d.By.ID); human {
+		if human := !slices.Contains(r.authorizer.People.Bots, d.By.ID); human {
 			l.Person = loop.Person{Login: d.By.Login, ID: d.By.ID}
-			if h.By.ID == 0 {
-				h.By = handlers.Author{Login: d.By.Login, ID: d.By.ID, Type: "User"}
+			if h.by.ID == 0 {
+				h.by = handlers.Author{Login: d.By.Login, ID: d.By.ID, Type: "User"}
 			}
 		}
 	}
 	for _, in := range news {
 		h.settle(in, store.InputDone, string(d.Handling))
 	}
-	h.List = append(h.List, l)
+	h.list = append(h.list, l)
 }
 
 func where(t review.Thread) string {
@@ -322,7 +301,7 @@ func where(t review.Thread) string {
 }
 
 // question is what people have to decide about a conversation.
-func (r *Reader) question(row store.Run, d review.Decision, threads []review.Thread) question {
+func (r *Reconciler) question(row store.Run, d review.Decision, threads []review.Thread) question {
 	url := func(id string) string {
 		for _, t := range threads {
 			if t.ID == id {
@@ -338,12 +317,12 @@ func (r *Reader) question(row store.Run, d review.Decision, threads []review.Thr
 	pair := []string{d.Thread.ID, d.With}
 	slices.Sort(pair)
 	return question{"dispute:" + strings.Join(pair, ":"),
-		publish.DisputeText(r.Mask.Mask, where(d.Thread), url(pair[0]), url(pair[1]))}
+		publish.DisputeText(r.cfg.Mask.Mask, where(d.Thread), url(pair[0]), url(pair[1]))}
 }
 
-// thread is a conversation with what is known of the comments in it: each as it
+// reviewThread is a conversation with what is known of the comments in it: each as it
 // was when it was written. What its author has changed since counts for nothing.
-func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (review.Thread, error) {
+func (r *Reconciler) reviewThread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (review.Thread, error) {
 	out := review.Thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
 	if len(t.Comments) > 0 {
 		out.Root = t.Comments[0]
@@ -354,7 +333,7 @@ func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghap
 		}
 	}
 	for _, id := range t.Comments {
-		in, err := r.Store.InputBySource(ctx, row.RepoNode, handlers.ReviewCommentSource(id))
+		in, err := r.cfg.Store.InputBySource(ctx, row.RepoNode, handlers.ReviewCommentSource(id))
 		if errors.Is(err, store.ErrNotFound) || err == nil && in.State == store.InputWithdrawn {
 			continue
 		}
@@ -379,7 +358,7 @@ func (r *Reader) thread(ctx context.Context, row store.Run, s loop.State, t ghap
 }
 
 // readReview deals with what a review says as a whole.
-func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, h *Digest) error {
+func (r *Reconciler) readReview(ctx context.Context, row store.Run, in store.Input, h *digest) error {
 	var d handlers.Review
 	if err := json.Unmarshal(in.Detail, &d); err != nil {
 		return fmt.Errorf("read %s: %w", in.Source, err)
@@ -394,7 +373,7 @@ func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, 
 	c, commanded, problem := review.ParseCommand(in.Text)
 	switch {
 	case !may:
-		h.settle(in, store.InputRefused, string(authorization.DeniedRole))
+		h.settle(in, store.InputRefused, string(delivery.DeniedRole))
 		return nil
 	case commanded && problem == nil && c.Verb == review.VerbDo:
 		asked, _ := plan.Sanitize(c.Text)
@@ -412,19 +391,19 @@ func (r *Reader) readReview(ctx context.Context, row store.Run, in store.Input, 
 	}
 	if in.Role != "bot" {
 		l.Person = loop.Person{Login: in.Author, ID: in.AuthorID}
-		if h.By.ID == 0 {
-			h.By = handlers.Author{Login: in.Author, ID: in.AuthorID, Type: "User"}
+		if h.by.ID == 0 {
+			h.by = handlers.Author{Login: in.Author, ID: in.AuthorID, Type: "User"}
 		}
 	}
 	h.settle(in, store.InputDone, "a task")
-	h.List = append(h.List, l)
+	h.list = append(h.list, l)
 	return nil
 }
 
 // readChecks makes one task of the checks of others that failed on the head that
 // the run has left. What failed on any other commit is history.
-func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
-	pending []store.Input, h *Digest) error {
+func (r *Reconciler) readChecks(ctx context.Context, row store.Run, s loop.State, conv ghapp.Conversation,
+	pending []store.Input, h *digest) error {
 	var failed []store.Input
 	for _, in := range pending {
 		if in.Kind != store.InputChecks {
@@ -469,9 +448,9 @@ func (r *Reader) readChecks(ctx context.Context, row store.Run, s loop.State, co
 	if what == "" {
 		what = "see the pull request"
 	}
-	h.List = append(h.List, loop.Heard{
+	h.list = append(h.list, loop.Heard{
 		Feedback: loop.Feedback{Key: "checks:" + s.Head, Standing: loop.FeedbackTask,
-			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.Mask.Mask(strs.Cut(b.String(), 16<<10))},
+			Where: "checks on " + s.Head[:min(len(s.Head), 7)], Quote: r.cfg.Mask.Mask(strs.Cut(b.String(), 16<<10))},
 		Task: run.Task{Title: "Fix the checks that failed on the pull request: " + strs.Cut(what, 200),
 			Accept: []string{"The cause of each failure is fixed, and no check is weakened"}, Priority: 1},
 	})

@@ -1,4 +1,4 @@
-package redelivery
+package delivery
 
 import (
 	"context"
@@ -10,87 +10,61 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
 
 const (
+	// keptFor is how long GitHub keeps what it could not deliver.
+	keptFor = 72 * time.Hour
+	// maxRedeliveries bounds what one look asks for.
+	maxRedeliveries = 50
+	// maxAttempts is how often one event is asked for: what was refused as often
+	// is not going to be taken.
+	maxAttempts = 4
 	// labelGrace is how long a label's webhook may be on its way.
 	labelGrace = 10 * time.Minute
-	// maxSwept bounds the runs that one sweep begins: whoever comes back after a
-	// week has not asked for a hundred at once.
-	maxSwept = 5
 )
 
-// Sweep takes up labels whose webhook never came: GitHub does not send
-// what is too large, keeps what failed for three days, and an App may have been
-// without a webhook for a while. A label counts as if its webhook had come, if
-// nothing has happened on the issue since; otherwise the text may be another than
-// the one that was approved, and the person is asked to put the label on again.
-func (s *Sweeper) Sweep(ctx context.Context) error {
-	if known, err := s.Store.HasDeliveries(ctx); err != nil || !known {
+// Redeliver asks GitHub for the webhooks that it could not deliver. It is not for concurrent
+// use. A server that begins with an empty store has missed nothing.
+func (r *Receiver) Redeliver(ctx context.Context) error {
+	if known, err := r.Store.HasDeliveries(ctx); err != nil || !known {
 		return err
 	}
-	installations, err := s.GitHub.Installations(ctx)
+	attempts, err := r.GitHub.Attempts(ctx, r.Now().Add(-keptFor))
 	if err != nil {
-		return fmt.Errorf("look for labelled issues: %w", err)
+		return fmt.Errorf("look for missed webhooks: %w", err)
 	}
-	var errs []error
-	begun := 0
-	for _, in := range installations {
-		if in.Suspended {
+	arrived, tries := map[string]bool{}, map[string]int{}
+	for _, a := range attempts {
+		arrived[a.GUID] = arrived[a.GUID] || a.Arrived
+		tries[a.GUID]++
+	}
+	asked := 0
+	for _, a := range attempts { // the newest attempt at each comes first
+		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || !handlers.Handles(a.Event, a.Action) {
 			continue
 		}
-		repos, err := s.GitHub.Repositories(ctx, in.ID)
-		if err != nil {
-			errs = append(errs, err)
+		arrived[a.GUID] = true // asked for, or here already
+		if _, err := r.Store.Delivery(ctx, a.GUID); err == nil {
 			continue
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
 		}
-		for _, repo := range repos {
-			if repo.Idle || !s.Serves(repo.Owner, repo.Name) {
-				continue
-			}
-			errs = append(errs, s.sweepRepository(ctx, in.ID, repo, &begun))
+		if err := r.GitHub.Redeliver(ctx, a.ID); err != nil {
+			return fmt.Errorf("fetch a missed webhook: %w", err)
+		}
+		if asked++; asked == maxRedeliveries {
+			break
 		}
 	}
-	return errors.Join(errs...)
-}
-
-func (s *Sweeper) sweepRepository(ctx context.Context, installation int64, in ghapp.Repository, begun *int) error {
-	ctx = ghapp.WithPurpose(ctx, "missed")
-	repo := s.GitHub.Repo(installation, in.Owner, in.Name)
-	issues, err := repo.Labelled(ctx, s.Label)
-	if err != nil {
-		return err
+	if asked > 0 {
+		zerolog.Ctx(ctx).Info().Int("webhooks", asked).Msg("asked GitHub for what did not arrive")
 	}
-	var errs []error
-	for _, issue := range issues {
-		errs = append(errs, s.sweepIssue(ctx, installation, in, repo, issue, begun))
-	}
-	return errors.Join(errs...)
-}
-
-// sweepIssue takes up the label of one issue, if it was missed.
-func (s *Sweeper) sweepIssue(ctx context.Context, installation int64, in ghapp.Repository, repo *ghapp.Repo,
-	issue ghapp.LabelledIssue, begun *int) error {
-	l, missed, err := s.findMissed(ctx, in, repo, issue)
-	if err != nil || !missed {
-		return err
-	}
-	if !l.asIs || *begun >= maxSwept {
-		return s.Comments.Comment(ctx, repo, issue.Number, fmt.Sprintf("missed:%s:%d", issue.NodeID, l.at.Unix()),
-			publish.MissedLabelText(s.Label))
-	}
-	*begun++
-	d, err := s.deliveryOf(installation, in, issue, l)
-	if err != nil {
-		return err
-	}
-	zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).
-		Msg("took up a label that was missed")
-	_, err = s.Deliver(ctx, d)
-	return err
+	return nil
 }
 
 // putOn says who put a label on, and when. asIs: they are known, and nothing has
@@ -103,31 +77,20 @@ type putOn struct {
 
 // findMissed looks whether the label of an issue was missed: nobody has begun
 // work, and it is on for longer than its webhook takes.
-func (s *Sweeper) findMissed(ctx context.Context, in ghapp.Repository, repo *ghapp.Repo,
+func (r *Receiver) findMissed(ctx context.Context, repo *ghapp.Repo,
 	issue ghapp.LabelledIssue) (l putOn, missed bool, err error) {
-	if issue.Locked || len(publish.StateLabels(s.Label, issue.Labels)) > 0 {
+	if issue.Locked || len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
 		return l, false, nil
 	}
-	latest, err := s.Store.LatestRunByIssue(ctx, in.NodeID, issue.Number)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return l, false, err
-	}
-	if err == nil && !latest.Phase.Terminal() {
-		return l, false, nil
-	}
-	by, at, err := repo.LabelledBy(ctx, issue.Number, s.Label)
+	by, at, err := repo.LabelledBy(ctx, issue.Number, r.Decoder.Label)
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return l, false, nil
 	}
 	if err != nil {
 		return l, false, err
 	}
-	if at.After(s.Now().Add(-labelGrace)) || !latest.CreatedAt.Before(at) {
+	if at.After(r.Now().Add(-labelGrace)) {
 		return l, false, nil
-	}
-	known, err := s.Store.LabelDelivered(ctx, issue.NodeID, s.Label, at)
-	if err != nil || known {
-		return l, false, err
 	}
 	switch _, err := repo.Branch(ctx, run.Branch(issue.Number)); {
 	case err == nil:
@@ -151,17 +114,17 @@ type Take func(ctx context.Context, d store.Delivery) (outcome string, enough bo
 // It is for a job, which has no memory. So it leaves alone what another may be at work
 // on, which says so by a reaction long before there is a branch; and it asks nobody to
 // put the label on again, which it would do each time.
-func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner, name string, only int,
+func (r *Receiver) SweepRepository(ctx context.Context, installation int64, owner, name string, only int,
 	take Take) (outcome string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "missed")
-	repo := s.GitHub.Repo(installation, owner, name)
+	repo := r.GitHub.Repo(installation, owner, name)
 	info, err := repo.Info(ctx)
 	if err != nil {
 		return "", err
 	}
 	in := ghapp.Repository{Owner: owner, Name: name, NodeID: info.NodeID, DefaultBranch: info.DefaultBranch,
 		Private: info.Private}
-	issues, err := repo.Labelled(ctx, s.Label)
+	issues, err := repo.Labelled(ctx, r.Decoder.Label)
 	if err != nil {
 		return "", err
 	}
@@ -170,7 +133,7 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 		if only != 0 && issue.Number != only {
 			continue
 		}
-		l, missed, err := s.findMissed(ctx, in, repo, issue)
+		l, missed, err := r.findMissed(ctx, repo, issue)
 		if err != nil {
 			return "", err
 		}
@@ -189,7 +152,7 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 		}
 		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).
 			Msg("took up a label that was missed")
-		d, err := s.deliveryOf(installation, in, issue, l)
+		d, err := r.deliveryOf(installation, in, issue, l)
 		if err != nil {
 			return "", err
 		}
@@ -202,7 +165,7 @@ func (s *Sweeper) SweepRepository(ctx context.Context, installation int64, owner
 }
 
 // deliveryOf is the webhook that GitHub would have sent.
-func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue,
+func (r *Receiver) deliveryOf(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue,
 	l putOn) (store.Delivery, error) {
 	user := func(p ghapp.Person) map[string]any {
 		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
@@ -213,7 +176,7 @@ func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghap
 	}
 	body, err := json.Marshal(map[string]any{
 		"action": "labeled", "sender": user(l.by), "installation": map[string]any{"id": installation},
-		"label": map[string]any{"name": s.Label},
+		"label": map[string]any{"name": r.Decoder.Label},
 		"issue": map[string]any{
 			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body,
 			"state": issue.State, "html_url": issue.URL,
@@ -229,6 +192,6 @@ func (s *Sweeper) deliveryOf(installation int64, in ghapp.Repository, issue ghap
 	}
 	return store.Delivery{
 		GUID: fmt.Sprintf("sweep:%s:%d", issue.NodeID, l.at.Unix()), Event: "issues", Action: "labeled",
-		Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: s.Now(),
+		Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.Now(),
 	}, nil
 }

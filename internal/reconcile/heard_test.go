@@ -1,4 +1,4 @@
-package feedback_test
+package reconcile
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery/deliverytest"
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -29,7 +28,7 @@ const (
 // stage is a repository with a run that is done, whose pull request is reviewed.
 type stage struct {
 	*deliverytest.Stage
-	reader      *feedback.Reader
+	r           *Reconciler
 	issue, pull int
 	// nitpicker is a bot that the server listens to, ci another App.
 	nitpicker, ci ghsim.App
@@ -41,8 +40,7 @@ func newStage(t *testing.T) *stage {
 	st.User("grace", ghsim.RoleWrite)
 	st.nitpicker, st.ci = st.Bot("nitpicker"), st.Bot("ci")
 	st.Let(func(p *config.People) { p.Bots = []int64{st.nitpicker.BotID} })
-	st.reader = &feedback.Reader{Store: st.Store, GitHub: st.GitHub, Authorizer: st.Receiver.Authorizer,
-		Comments: st.Receiver.Comments, Now: st.Now, Quiet: quiet}
+	st.r = New(Config{Store: st.Store, GitHub: st.GitHub, DataDir: t.TempDir(), Now: st.Now, Quiet: quiet}, st.Receiver)
 	st.done()
 	return st
 }
@@ -110,29 +108,29 @@ func (s *stage) fail() {
 }
 
 // read has what was said be looked at as the run does that it is said of.
-func (s *stage) read(t *testing.T) feedback.Digest {
+func (s *stage) read(t *testing.T) digest {
 	t.Helper()
 	s.Work()
 	s.Pass(time.Minute + time.Second)
 	_, row := s.Runs(s.issue)
 	state := s.State(s.issue)
-	pending, wait, err := s.reader.Pending(t.Context(), row, state)
+	pending, wait, err := s.r.pendingFeedback(t.Context(), row, state)
 	s.Must(err)
 	if wait > 0 {
 		t.Fatalf("to wait for %v", wait)
 	}
-	d, err := s.reader.Read(t.Context(), row, state, pending)
+	d, err := s.r.readFeedback(t.Context(), row, state, pending)
 	s.Must(err)
 	for range 2 { // people are asked once
-		s.Must(s.reader.Ask(t.Context(), row, d))
+		s.Must(s.r.askPeople(t.Context(), row, d))
 	}
-	s.Must(s.Store.InTx(t.Context(), func(tx *store.Tx) error { return d.Settle(t.Context(), s.Store, tx, row.ID) }))
+	s.Must(s.Store.InTx(t.Context(), func(tx *store.Tx) error { return s.r.settleHeard(t.Context(), tx, d, row.ID) }))
 	return d
 }
 
 // heard is what a run takes in, in a few words.
-func heard(d feedback.Digest) (out []string) {
-	for _, l := range d.List {
+func heard(d digest) (out []string) {
+	for _, l := range d.list {
 		switch {
 		case l.Task.Title != "":
 			out = append(out, "do for "+l.Person.Login+": "+l.Task.Title)
@@ -280,13 +278,13 @@ func TestB2C2D5WhatBecomesWork(t *testing.T) {
 		if diff := cmp.Diff(want, heard(d)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		for _, l := range d.List {
+		for _, l := range d.list {
 			if words := l.Quote + l.Task.Title; strings.Contains(words, "coins") && name != "lists that are no plan" {
 				t.Errorf("%s: the agent is told %q", name, words)
 			}
 		}
 		asked := strings.Join(st.Said(st.pull), "\n")
-		if d.HasQuestions() != (tt.asked != "") || tt.asked != "" && strings.Count(asked, tt.asked) != 1 {
+		if d.hasQuestions() != (tt.asked != "") || tt.asked != "" && strings.Count(asked, tt.asked) != 1 {
 			t.Errorf("%s: asked %q", name, asked)
 		}
 		if left := st.Inputs(st.issue); len(left) != tt.left {
@@ -309,7 +307,7 @@ func TestOneReviewIsOneDigest(t *testing.T) {
 	for i, d := range st.Events() {
 		d.ReceivedAt = st.Now()
 		st.Deliver(d)
-		_, wait, err := st.reader.Pending(t.Context(), row, st.State(st.issue))
+		_, wait, err := st.r.pendingFeedback(t.Context(), row, st.State(st.issue))
 		st.Must(err)
 		if i == 0 && wait != quiet || wait <= 0 {
 			t.Fatalf("after %d webhooks it waits for %v", i+1, wait)
@@ -318,14 +316,14 @@ func TestOneReviewIsOneDigest(t *testing.T) {
 	}
 	before := len(st.Calls())
 	d := st.read(t)
-	if calls := len(st.Calls()) - before; len(d.List) != n || calls != 2 {
-		t.Errorf("%d tasks, in %d calls; want %d, in one for the conversations and one for the permission", len(d.List), calls, n)
+	if calls := len(st.Calls()) - before; len(d.list) != n || calls != 2 {
+		t.Errorf("%d tasks, in %d calls; want %d, in one for the conversations and one for the permission", len(d.list), calls, n)
 	}
 	// Who goes on and on is not waited for without end.
 	for i := range 20 {
 		st.review(ada, "COMMENTED", "", "And more.")
 		st.Work()
-		pending, wait, err := st.reader.Pending(t.Context(), row, st.State(st.issue))
+		pending, wait, err := st.r.pendingFeedback(t.Context(), row, st.State(st.issue))
 		st.Must(err)
 		if len(pending) == 0 || (wait <= 0) != (i >= 15) {
 			t.Errorf("after %d seconds: to wait for %v", 2*i, wait)
@@ -357,8 +355,8 @@ func TestI5BotsAndChecksComeToAnEnd(t *testing.T) {
 		tt.say()
 		d := st.read(t)
 		said := strings.Join(st.Said(st.pull), "\n")
-		if d.HasWork() != tt.works || d.Rounds != tt.after || tt.works == (strings.Count(said, "Waiting for a person") == 1) {
-			t.Errorf("after %d rounds: %q, %d rounds, said %q", tt.before, heard(d), d.Rounds, said)
+		if d.hasWork() != tt.works || d.rounds != tt.after || tt.works == (strings.Count(said, "Waiting for a person") == 1) {
+			t.Errorf("after %d rounds: %q, %d rounds, said %q", tt.before, heard(d), d.rounds, said)
 		}
 	}
 }
