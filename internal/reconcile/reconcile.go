@@ -370,8 +370,9 @@ func (r *Reconciler) knowsHead(ctx context.Context, row store.Run, s loop.State)
 	if ours, err := repo.Ours(ctx, head.Author); err != nil || !ok || !ours {
 		return true, err
 	}
-	begun, err := effects.Intended(ctx, r.comments.Effects, made.Run, effects.KindCommit)
-	return slices.Contains(begun, effects.Commit(made.Run, made.Iteration, head.TreeOID).String()), err
+	begun, err := r.cfg.Store.Effects(ctx, made.Run)
+	key := effects.Commit(made.Run, made.Iteration, head.TreeOID).String()
+	return slices.ContainsFunc(begun, func(e store.Effect) bool { return e.Key == key }), err
 }
 
 // refresh shows what has landed where showing it was put off. The run goes on
