@@ -471,5 +471,5 @@ func titleText(s string) string {
 	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
 		s = `\` + s
 	}
-	return orUntitled(strs.Cut(s, maxTitle))
+	return orUntitled(s)
 }
