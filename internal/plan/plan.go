@@ -85,14 +85,16 @@ func FromIssue(title, body string) (Plan, error) {
 	}
 	p.fill(doc)
 	p.unread(text)
-	return p, p.bounded("The issue")
+	err = p.bounded("The issue")
+	return p, err
 }
 
 // maxTasks bounds the tasks of a plan: a run keeps them all in its notes.
 const maxTasks = 5000
 
 // bounded fails where there are more tasks than a run can keep.
-func (p Plan) bounded(what string) error {
+func (p *Plan) bounded(what string) error {
+	p.unchecked()
 	if len(p.Tasks) <= maxTasks {
 		return nil
 	}

