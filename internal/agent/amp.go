@@ -37,4 +37,4 @@ func (a amp) Command(inv Invocation) (Command, error) {
 }
 
 // NewParser implements Backend. Amp prints the events of Claude Code.
-func (a amp) NewParser(emit func(Activity)) Parser { return newStream(emit) }
+func (a amp) NewParser(emit func(Activity)) Parser { return newFeed(emit, &claudeDialect{}) }

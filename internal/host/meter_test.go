@@ -92,6 +92,8 @@ type said struct {
 
 func (s said) Write(p []byte) (int, error) { return len(p), nil }
 
+func (said) Final() bool { return false }
+
 func (s said) Close() agent.Result { return s.result }
 
 // metered starts an agent of a run with a budget of a dollar, half of it for the

@@ -81,6 +81,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		return "", err
 	}
 	spec.Argv, spec.PassEnv, spec.HomeFiles, spec.Stdin = cmd.Argv, cmd.PassEnv, cmd.HomeFiles, promptFile
+	spec.Programs = cmd.Programs
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
 		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
@@ -483,7 +484,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
-	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr)
+	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr, status.FinishedAt.Local())
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
 	if r.Truncated {
 		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was too long to read and was left out", "; ")
@@ -499,10 +500,10 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped and its output discarded, because "+status.Detail
 	case r.Outcome == agent.OutcomeCompleted:
 		s.Outcome = loop.AgentCompleted
-	case r.Outcome == agent.OutcomeRateLimited:
-		s.Outcome = loop.AgentRateLimited
-	case r.DoFirst != "":
-		s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, r.DoFirst, r.Outcome.Lasts()
+	case r.Outcome.Waits():
+		s.Outcome, s.Limit = loop.AgentRateLimited, waitsFor(r.Outcome, r.Error)
+	case r.Outcome.DoFirst() != "":
+		s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, r.Outcome.DoFirst(), true
 	case status.Reason == sandbox.ReasonWallTimeout:
 		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", length)
 	case status.Reason == sandbox.ReasonIdleTimeout:
@@ -515,6 +516,18 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		s.Outcome = loop.AgentGaveUp
 	}
 	return s
+}
+
+// waitsFor says for what a run waits, "" for a limit.
+func waitsFor(why agent.Outcome, said string) string {
+	switch why { //nolint:exhaustive // the others are no waits
+	case agent.OutcomeUnavailable:
+		return "The provider fails: " + said
+	case agent.OutcomeRefused:
+		return "The agent does not get to work: " + said
+	default:
+		return ""
+	}
 }
 
 // gateScript runs one command line ($1) with build caches. The environment wins. What
