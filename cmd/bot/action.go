@@ -213,7 +213,7 @@ func (a *actionStep) config() (config.Server, error) {
 	cfg.Model.APIKey, cfg.Model.AuthToken = config.Secret(in.AnthropicAPIKey), config.Secret(in.ClaudeCodeOAuthToken)
 	cfg.Model.OpenAIKey, cfg.Model.GeminiKey = config.Secret(in.OpenAIKey), config.Secret(in.GeminiKey)
 	cfg.Sandbox.Kind, cfg.Sandbox.Image = in.Sandbox, in.Image
-	cfg.Sandbox.Devcontainer = config.Devcontainer(in.Devcontainer)
+	cfg.Sandbox.Devcontainer = in.Devcontainer
 	cfg.AllowLocalSandbox = true // whether it may be is checked with the event
 	v, _ := versionOf()
 	if release, ok := strings.CutPrefix(v, "v"); ok && in.Image == "" && !strings.ContainsAny(release, "-+") {
@@ -246,7 +246,7 @@ func (a *actionStep) config() (config.Server, error) {
 			Message: "egress is for `sandbox: docker`", Hint: "the local sandbox shares the runner's whole network",
 		}
 	}
-	if cfg.Sandbox.Devcontainer != config.DevcontainerOff && cfg.Sandbox.Kind == config.SandboxLocal {
+	if cfg.Sandbox.Devcontainer && cfg.Sandbox.Kind == config.SandboxLocal {
 		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
 	}
 	return cfg, errors.Join(a.checkEndpoint(), a.checkKey(cfg))

@@ -536,7 +536,7 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 			with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "the sandbox has no image",
 		},
 		"images, locally": {
-			with: map[string]string{"sandbox": "local", "devcontainer": "image"}, code: run.ExitUsage,
+			with: map[string]string{"sandbox": "local", "devcontainer": "true"}, code: run.ExitUsage,
 			says: "devcontainer is for `sandbox: docker`",
 		},
 		"an engine": {

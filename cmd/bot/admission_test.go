@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -36,9 +35,9 @@ rmdir DIR/at-work/$$
 echo RALPH_RESULT: done
 `
 
-func (st *stage) standings(s *serving, limit int) reconcile.Admission {
+func (st *stage) standing(s *serving) reconcile.Standing {
 	st.t.Helper()
-	a, err := reconcile.ReadAdmission(st.t.Context(), s.store, limit)
+	a, err := reconcile.ReadStanding(st.t.Context(), s.store)
 	if err != nil {
 		st.t.Fatal(err)
 	}
@@ -68,32 +67,31 @@ func TestAgentsStayWithinTheirLimit(t *testing.T) {
 	for n := range labels {
 		issues = append(issues, st.label(fmt.Sprint("Say hello ", n), "- [ ] Write hello\n"))
 		if n == 0 { // the first comes first
-			st.await("the first agent", func() bool { return st.standings(s, agents).Running == 1 })
+			st.await("the first agent", func() bool { return st.standing(s).Running == 1 })
 		}
 	}
 	full := func(s *serving) func() bool {
 		return func() bool {
-			a := st.standings(s, agents)
+			a := st.standing(s)
 			return a.Running == agents && a.Waiting == labels-agents
 		}
 	}
 	st.await("all to run or to wait", full(s))
-	var places []int
-	for _, x := range st.standings(s, agents).Runs {
-		if x.Running {
-			continue
+	st.await("those that wait to know their numbers, oldest first", func() bool {
+		n := 0
+		for _, x := range st.standing(s).Runs {
+			if x.Running > 0 {
+				continue
+			}
+			if n++; x.Waits != fmt.Sprintf("2 of 2 agents of this server are at work; number %d in this repository's line", n) {
+				return false
+			}
+			if _, err := os.Lstat(host.TreeDir(filepath.Join(st.config.DataDir, "runs", string(x.Run)))); !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("%s waits and holds a work tree: %v", x.Run, err)
+			}
 		}
-		if !strings.Contains(x.Waits, "2 of 2 agents of this server are at work") {
-			t.Errorf("%s waits for %q", x.Run, x.Waits)
-		}
-		if _, err := os.Lstat(host.TreeDir(filepath.Join(st.config.DataDir, "runs", string(x.Run)))); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s waits and holds a work tree: %v", x.Run, err)
-		}
-		places = append(places, x.Place)
-	}
-	if slices.Sort(places); places[0] < 1 || places[len(places)-1] > labels-agents {
-		t.Errorf("places %v", places)
-	}
+		return n == labels-agents
+	})
 
 	s.stop()
 	s = st.serve()
@@ -121,7 +119,7 @@ func TestAgentsStayWithinTheirLimit(t *testing.T) {
 	if most != agents {
 		t.Errorf("%d agents at once, want %d", most, agents)
 	}
-	if a := st.standings(s, agents); a.Running+a.Waiting != 0 {
+	if a := st.standing(s); a.Running+a.Waiting != 0 {
 		t.Errorf("places are left: %+v", a)
 	}
 }
@@ -143,7 +141,7 @@ func TestNothingStartsWithoutRoom(t *testing.T) {
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
 	st.await("the run to wait", func() bool {
-		a := st.standings(s, 0)
+		a := st.standing(s)
 		return len(a.Runs) == 1 && a.Runs[0].Waits != ""
 	})
 	if s.started() {

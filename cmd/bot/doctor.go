@@ -415,7 +415,7 @@ func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
 	f := finding{what: "disk", optional: true}
 	var sizes []string
 	for _, part := range []struct{ name, path string }{
-		{"database", config.DatabaseFile}, {"mirrors", "mirrors"}, {"work trees", "trees"}, {"runs", "runs"}, {"analytics", analyticsFile},
+		{"database", config.DatabaseFile}, {"mirrors", "mirrors"}, {"runs", "runs"}, {"analytics", analyticsFile},
 	} {
 		var size int64
 		err := fstree.Walk(ctx, filepath.Join(cfg.DataDir, part.path), func(e fstree.Entry) error {

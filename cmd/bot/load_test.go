@@ -137,10 +137,10 @@ func TestGitHubIsAway(t *testing.T) {
 var alone = map[string]string{"README.md": "x\n", config.RepoPath: "review: false\n"}
 
 // crowded serves agents that work on only once the test lets them, in two repositories:
-// many issues of the first are labelled, and when its agents have taken all places, few of
+// many issues of the first are labelled, and when its agents have taken all its places, few of
 // the second. It gives the issues whose agents were started, in that order, each as its
 // repository's number, and how many were at work at once.
-func (st *stage) crowded(other string, agents, many, few int) (starts []string, most int) {
+func (st *stage) crowded(other string, many, few int) (starts []string, most int) {
 	st.t.Helper()
 	mkdir(st.t, filepath.Join(st.dir, "at-work"))
 	file := filepath.Join(st.dir, "agent.sh")
@@ -148,7 +148,6 @@ func (st *stage) crowded(other string, agents, many, few int) (starts []string, 
 		st.t.Fatal(err)
 	}
 	st.config.Agent = config.Agent{Name: config.AgentCommand, Command: "sh " + file}
-	st.config.Concurrency = config.Concurrency{Agents: agents}
 	var mu sync.Mutex
 	s := st.serveWith(func(ev run.Event) {
 		if ev.Kind == run.EventAgentStarted {
@@ -171,14 +170,15 @@ func (st *stage) crowded(other string, agents, many, few int) (starts []string, 
 	}
 	stands := func(running, waiting int) func() bool {
 		return func() bool {
-			a := st.standings(s, agents)
+			a := st.standing(s)
 			return a.Running == running && a.Waiting == waiting
 		}
 	}
+	limits := st.config.Concurrency
 	begin(person+"/"+repoOf, many)
-	st.await("all places to be taken", stands(agents, many-agents))
+	st.await("all places of the repository to be taken", stands(limits.Repository, many-limits.Repository))
 	begin(other, few)
-	st.await("the few to wait", stands(agents, many-agents+few))
+	st.await("the others to wait", stands(limits.Agents, many+few-limits.Agents))
 	if err := os.WriteFile(filepath.Join(st.dir, "go"), nil, 0o600); err != nil {
 		st.t.Fatal(err)
 	}
@@ -225,29 +225,15 @@ func (st *stage) otherRepo(owner string) string {
 	return owner + "/gadgets"
 }
 
-// TestOneAmongMany: one issue of an installation is begun with the next place that is free,
-// however many issues of another wait.
-func TestOneAmongMany(t *testing.T) {
-	t.Parallel()
-	const many, agents = 60, 8
-	st := newStage(t, setting{files: alone})
-	other := st.otherRepo("eve")
-	starts, _ := st.crowded(other, agents, many, 1)
-	// As many places may become free at the same moment, and be given in one go.
-	if at := slices.Index(starts, other); at < agents || at >= 2*agents {
-		t.Errorf("started as number %d, with %d at once: %v", at+1, agents, starts)
-	}
-}
-
 // TestCrowdOfLabels: of very many labels never more are worked on at once than may be, and
-// the few of one repository end as if they had half of all agents for themselves, within one
-// and a half times.
+// the few of another repository wait for none of those that wait for a place in theirs.
 func TestCrowdOfLabels(t *testing.T) {
 	t.Parallel()
-	const many, few, agents = 190, 10, 8
+	const many, few, agents, each = 190, 10, 8, 6
 	st := newStage(t, setting{files: alone})
-	other := st.otherRepo(person)
-	starts, most := st.crowded(other, agents, many, few)
+	other := st.otherRepo("eve")
+	st.config.Concurrency = config.Concurrency{Agents: agents, Repository: each}
+	starts, most := st.crowded(other, many, few)
 	if most != agents || len(starts) != many+few {
 		t.Errorf("%d agents at once, want %d; %d starts, want %d", most, agents, len(starts), many+few)
 	}
@@ -257,12 +243,10 @@ func TestCrowdOfLabels(t *testing.T) {
 			last = i + 1
 		}
 	}
-	// With half of the agents the few take few/(agents/2) times what one takes; in one and a
-	// half times that, all agents are started three times as often as there are few.
-	if limit := agents + 3*few; last > limit {
+	// While a quarter of the places is the few's, three of the many start for each of them; twice that is given.
+	if limit := each + 7*few; last > limit {
 		t.Errorf("the last of the few was started as number %d, %d at most: %v", last, limit, starts)
 	}
-	t.Logf("the last of %d was started as number %d of %d", few, last, len(starts))
 }
 
 // TestI3ManyAtOnce: 50 issues labelled at once, and each event sent ten times.

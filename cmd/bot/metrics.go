@@ -249,10 +249,10 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descSize, float64(b.Bytes))
 	}
 	gauge(descAway, oneIf(s.away()))
-	if all, err := reconcile.ReadAdmission(ctx, s.store, s.places); err == nil {
+	gauge(descMost, float64(s.places))
+	if all, err := reconcile.ReadStanding(ctx, s.store); err == nil {
 		gauge(descWork, float64(all.Running))
-		gauge(descMost, float64(all.Limit))
-		gauge(descLine, float64(all.InLine()))
+		gauge(descLine, float64(all.Waiting))
 	}
 	if kept, err := s.store.KeptEffects(ctx); err == nil {
 		n := 0

@@ -37,7 +37,7 @@ echo RALPH_RESULT: done
 	s := st.serve()
 	issue := st.label("Say hello", "- [ ] [P] Write one\n- [ ] [P] Write two\n- [ ] [P] Write three\n")
 	st.await("two agents of one run", func() bool {
-		a := st.standings(s, agents)
+		a := st.standing(s)
 		return a.Running == agents && len(a.Runs) == 1
 	})
 	if err := os.WriteFile(filepath.Join(st.dir, "go"), nil, 0o600); err != nil {
@@ -50,7 +50,7 @@ echo RALPH_RESULT: done
 	if got := subjects(st.onlyPR().Commits); len(got) != 4 {
 		t.Errorf("commits %q", got)
 	}
-	if a := st.standings(s, agents); a.Running+a.Waiting != 0 {
+	if a := st.standing(s); a.Running+a.Waiting != 0 {
 		t.Errorf("places are left: %+v", a)
 	}
 }

@@ -66,7 +66,7 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: a name, *.NAME for its subdomains, or preset:REGISTRY (crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems); repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer string `enum:"off,image,build" default:"off" help:"With --sandbox docker: use the image from the default branch's devcontainer.json, if it exists; build also builds that image (docs/sandbox.md). --image is then the fallback (default: ${default})." placeholder:"off|image|build"`
+	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/sandbox.md). --image is then the fallback."`
 
 	sandboxFlags
 	limitFlags
@@ -147,7 +147,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err := c.checkPromise(backend); err != nil {
 		return err
 	}
-	if c.Sandbox == agent.SandboxLocal && c.Devcontainer != string(config.DevcontainerOff) {
+	if c.Sandbox == agent.SandboxLocal && c.Devcontainer {
 		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
 	}
 	hide := append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git"))
@@ -170,7 +170,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, hide, c.Devcontainer != string(config.DevcontainerOff))
+	}, c.LocalIsolation, hide, c.Devcontainer)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 	opts := inline.Options{
 		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir,
 		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
-		Image: c.Image, Devcontainer: config.Devcontainer(c.Devcontainer), Model: c.Model, Limits: c.limits(),
+		Image: c.Image, Devcontainer: c.Devcontainer, Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branch:   c.Branch, Here: c.Here,
 		Switch: c.Worktree != nil && !*c.Worktree,

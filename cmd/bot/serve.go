@@ -19,7 +19,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/analytics"
@@ -380,9 +379,9 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
-	p.reconcile.Admission = admissionLimits(cfg)
+	p.reconcile.Concurrency = concurrency(cfg)
 	a.metrics = newMetrics(standingMetrics{
-		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Admission.Agents, away: a.github.Away,
+		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Concurrency.Agents, away: a.github.Away,
 		now: p.deliveries.Now,
 	})
 	a.queue = queue.New(a.store.Due, log)
@@ -405,13 +404,13 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	return a, nil
 }
 
-// admissionLimits are how many agents and checks are at work at once.
-func admissionLimits(cfg config.Server) admission.Limits {
+// concurrency is how many agents and checks are at work at once.
+func concurrency(cfg config.Server) config.Concurrency {
 	c := cfg.Concurrency
 	if c.Agents == 0 {
 		c.Agents = machine.Agents(cfg.Sandbox.Memory, cfg.Sandbox.CPUs)
 	}
-	return admission.Limits(c)
+	return c
 }
 
 func serverGates(gates []config.Gate) []gate.Gate {
@@ -493,6 +492,9 @@ func kept(file string, valid func([]byte) bool, fresh func() []byte) ([]byte, er
 
 // begin cleans up after earlier runs, and has the queue work.
 func (a *app) begin(ctx context.Context) error {
+	if err := a.reconciler.FillPlaces(ctx); err != nil {
+		return err
+	}
 	if err := a.reconciler.Sweep(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("cleaning up after earlier runs failed")
 	}

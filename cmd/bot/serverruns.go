@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
@@ -27,10 +26,8 @@ type serverRun struct {
 	Pull  int    `json:"pull,omitempty"`
 	Title string `json:"title"`
 	Phase string `json:"phase"`
-	// Waits is what it waits for before it can start something, and Place where it stands
-	// in its repository's line.
+	// Waits is what it waits for before it can start something.
 	Waits      string    `json:"waits,omitempty"`
-	Place      int       `json:"place,omitempty"`
 	End        string    `json:"end,omitempty"`
 	Detail     string    `json:"detail,omitempty"`
 	Stopping   string    `json:"stopping,omitempty"`
@@ -75,11 +72,10 @@ func readServer(ctx context.Context, file string, read func(*store.Store) error)
 }
 
 // newServerRun describes a run. The state is empty where it cannot be decoded.
-func newServerRun(row store.Run, standing reconcile.ActiveRun) (serverRun, loop.State) {
+func newServerRun(row store.Run) (serverRun, loop.State) {
 	out := serverRun{
 		ID: row.ID, Repo: row.RepoOwner + "/" + row.RepoName, Issue: row.IssueNumber, Pull: row.PullNumber,
 		Phase: string(row.Phase), End: string(row.EndReason), Began: row.CreatedAt, Updated: row.UpdatedAt,
-		Waits: standing.Waits, Place: standing.Place,
 	}
 	if !row.CancelRequestedAt.IsZero() && !row.Phase.Terminal() {
 		out.Stopping = row.CancelBy
@@ -88,6 +84,9 @@ func newServerRun(row store.Run, standing reconcile.ActiveRun) (serverRun, loop.
 	if err != nil {
 		out.Detail = "what is stored of the run cannot be read: " + err.Error()
 		return out, s
+	}
+	if s.Delayed != nil && !row.Phase.Terminal() {
+		out.Waits = s.Delayed.Why
 	}
 	out.Title, out.Detail = s.Subject.Name, s.EndDetail
 	out.Iterations, out.CostUSD = s.Iterations(), run.Dollars(s.Usage.CostUSD)
@@ -108,10 +107,6 @@ func serverRuns(ctx context.Context, st *store.Store) ([]serverRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	standing, err := readStanding(ctx, st)
-	if err != nil {
-		return nil, err
-	}
 	recent := map[run.ID]bool{}
 	for _, row := range rows {
 		recent[row.ID] = true
@@ -119,23 +114,10 @@ func serverRuns(ctx context.Context, st *store.Store) ([]serverRun, error) {
 	active = slices.DeleteFunc(active, func(row store.Run) bool { return recent[row.ID] })
 	out := []serverRun{}
 	for _, row := range append(active, rows...) { // an old one that still runs comes first
-		one, _ := newServerRun(row, standing[row.ID])
+		one, _ := newServerRun(row)
 		out = append(out, one)
 	}
 	return out, nil
-}
-
-// readStanding says how the runs that have not ended stand.
-func readStanding(ctx context.Context, st *store.Store) (map[run.ID]reconcile.ActiveRun, error) {
-	all, err := reconcile.ReadAdmission(ctx, st, 0)
-	if err != nil {
-		return nil, err
-	}
-	standing := make(map[run.ID]reconcile.ActiveRun, len(all.Runs))
-	for _, s := range all.Runs {
-		standing[s.Run] = s
-	}
-	return standing, nil
 }
 
 // findServerRun gives the run with that id, or with the only id that begins so, with its
@@ -154,11 +136,7 @@ func findServerRun(ctx context.Context, st *store.Store, id string) (serverRun, 
 			Message: fmt.Sprintf("several runs begin with %q", id), Hint: "write more of the ID",
 		}
 	}
-	standing, err := readStanding(ctx, st)
-	if err != nil {
-		return serverRun{}, err
-	}
-	out, s := newServerRun(rows[0], standing[rows[0].ID])
+	out, s := newServerRun(rows[0])
 	out.Branch = s.Branch
 	for _, t := range tasksOf(s) {
 		out.Tasks = append(out.Tasks, serverTask{ID: t.ID, Title: t.Title, Status: string(t.Status), Reason: t.Reason})

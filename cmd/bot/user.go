@@ -35,8 +35,10 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 	c.user.Agent = c.portable.agent(c.user.Agent)
 	values := map[string]string{
 		"agent": c.user.Agent.Name, "sandbox": c.user.Sandbox.Kind, "local-isolation": c.user.Sandbox.LocalIsolation,
-		"devcontainer": string(c.user.Sandbox.Devcontainer),
 		"notify-every": c.portable.get(portableEvery),
+	}
+	if c.user.Sandbox.Devcontainer {
+		values["devcontainer"] = "true"
 	}
 	resolveOwn(ctx, values, func(name string) { c.ownDevcontainer = c.ownDevcontainer || name == "devcontainer" })
 	return nil
@@ -74,7 +76,7 @@ func (c *runCmd) takeDefaults() error {
 	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push && (c.Worktree == nil || !*c.Worktree)
 	switch {
 	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
-		c.Devcontainer = string(config.DevcontainerOff)
+		c.Devcontainer = false
 	case c.gated() && len(c.Egress) == 0:
 		c.Egress = c.user.Egress
 	}

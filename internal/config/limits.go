@@ -27,17 +27,13 @@ type serverLimitsFile struct {
 
 	Agents              *whole `yaml:"agents"`
 	AgentsPerRepository *whole `yaml:"agents_per_repository"`
-	AgentsPerOwner      *whole `yaml:"agents_per_owner"`
-	AgentsPerPerson     *whole `yaml:"agents_per_person"`
 }
 
 // Concurrency bounds how many agents and checks are at work at once; 0 means no bound.
 type Concurrency struct {
-	// Agents is for the whole server, where 0 is as many as fit on the machine.
-	Agents int
-	// Repository, Owner and Person are for one repository, for all of an owner's, and
-	// for the runs that one person has started.
-	Repository, Owner, Person int
+	// Agents is for the whole server, where 0 is as many as fit on the machine, and
+	// Repository for one repository.
+	Agents, Repository int
 }
 
 // maxAgents bounds each of them.
@@ -51,7 +47,6 @@ func (f serverLimitsFile) concurrency(d Concurrency, report reporter) Concurrenc
 		dst *int
 	}{
 		{"agents", f.Agents, &d.Agents}, {"agents_per_repository", f.AgentsPerRepository, &d.Repository},
-		{"agents_per_owner", f.AgentsPerOwner, &d.Owner}, {"agents_per_person", f.AgentsPerPerson, &d.Person},
 	} {
 		if l.v == nil {
 			continue

@@ -166,7 +166,7 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Model != "" && !run.IsModelName(f.Model) {
 		report("$.model", "%q does not look like the name of a model", clip(f.Model))
 	}
-	if f.Image != "" && !imagePattern().MatchString(f.Image) {
+	if f.Image != "" && !IsImage(f.Image) {
 		report("$.image", "%q does not look like the reference of an image", clip(f.Image))
 	}
 	if f.Base != "" && !branchName(f.Base) {
@@ -262,3 +262,6 @@ func branchName(s string) bool {
 			strings.ContainsRune(`~^:?*[\`, r)
 	})
 }
+
+// IsImage says whether s looks like the reference of an image.
+func IsImage(s string) bool { return imagePattern().MatchString(s) }

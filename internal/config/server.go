@@ -189,8 +189,9 @@ type Budgets struct {
 type Sandbox struct {
 	Kind  string
 	Image string
-	// Devcontainer says what is taken from a repository's devcontainer.json.
-	Devcontainer Devcontainer
+	// Devcontainer says whether images may come from the devcontainer.json of a
+	// repository's default branch.
+	Devcontainer bool
 	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
 	// or none.
 	LocalIsolation string
@@ -257,7 +258,7 @@ type serverFile struct {
 		Kind  string `yaml:"kind"`
 		Image string `yaml:"image"`
 
-		Devcontainer Devcontainer `yaml:"devcontainer"`
+		Devcontainer bool `yaml:"devcontainer"`
 
 		Memory bytesize `yaml:"memory"`
 		CPUs   float64  `yaml:"cpus"`
@@ -335,7 +336,7 @@ func DefaultServer() Server {
 			GoogleBaseURL: "https://generativelanguage.googleapis.com",
 		},
 		Sandbox: Sandbox{
-			Kind: SandboxDocker, Devcontainer: DevcontainerOff, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
+			Kind: SandboxDocker, LocalIsolation: "auto", Memory: 4 << 30, CPUs: 2, PIDs: 512,
 			Disk: 10 << 30, Files: 1_000_000, Caches: 20 << 30,
 		},
 		Limits: run.Limits{Parallel: 2}.WithDefaults(run.DefaultLimits()),
@@ -436,7 +437,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 	f.Agent.Name, f.Model.BaseURL = d.Agent.Name, d.Model.BaseURL
 	f.Sandbox.Kind, f.Sandbox.Memory, f.Sandbox.CPUs, f.Sandbox.PIDs = d.Sandbox.Kind, bytesize(d.Sandbox.Memory),
 		d.Sandbox.CPUs, whole(d.Sandbox.PIDs)
-	f.Sandbox.LocalIsolation, f.Sandbox.Devcontainer = d.Sandbox.LocalIsolation, d.Sandbox.Devcontainer
+	f.Sandbox.LocalIsolation = d.Sandbox.LocalIsolation
 	f.Sandbox.Disk, f.Sandbox.Files, f.Sandbox.Caches = bytesize(d.Sandbox.Disk), whole(d.Sandbox.Files),
 		bytesize(d.Sandbox.Caches)
 	f.Model.OpenAIBaseURL, f.Model.GoogleBaseURL = d.Model.OpenAIBaseURL, d.Model.GoogleBaseURL
@@ -612,7 +613,7 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		switch {
 		case s.Image == "":
 			report("$.sandbox.image", "the docker sandbox needs an image with the agent's tools in it")
-		case !imagePattern().MatchString(s.Image):
+		case !IsImage(s.Image):
 			report("$.sandbox.image", "%q does not look like the reference of an image", clip(s.Image))
 		}
 	case SandboxLocal:
@@ -623,14 +624,8 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
 	}
-	switch s.Devcontainer {
-	case DevcontainerOff:
-	case DevcontainerImage, DevcontainerBuild:
-		if s.Kind == SandboxLocal {
-			report("$.sandbox.devcontainer", "the local sandbox has no images")
-		}
-	default:
-		report("$.sandbox.devcontainer", "%q is not one of off, image and build", clip(string(s.Devcontainer)))
+	if s.Devcontainer && s.Kind == SandboxLocal {
+		report("$.sandbox.devcontainer", "the local sandbox has no images")
 	}
 	if !slices.Contains(isolations(), s.LocalIsolation) {
 		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))

@@ -108,7 +108,6 @@ model:
     - {model: gpt-x, input: 2, output: 3}
 sandbox:
   kind: local
-  devcontainer: off
   local_isolation: bwrap
   image: agent:1
   memory: 512m
@@ -121,8 +120,6 @@ sandbox:
 limits:
   agents: 8
   agents_per_repository: 3
-  agents_per_owner: 5
-  agents_per_person: 4
   max_iterations: 9
   budget_usd: 4
   task_budget_usd: 1.5
@@ -187,14 +184,14 @@ log:
 			},
 		},
 		Sandbox: config.Sandbox{
-			Kind: "local", Devcontainer: "off", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
+			Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
 			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"},
 		},
 		AllowLocalSandbox: true,
 		Limits:            limits,
 		People:            config.DefaultPeople(),
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
-		Concurrency:       config.Concurrency{Agents: 8, Repository: 3, Owner: 5, Person: 4},
+		Concurrency:       config.Concurrency{Agents: 8, Repository: 3},
 		Gates: []config.Gate{
 			{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second},
 		},
@@ -376,11 +373,11 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
 		},
 		{
-			"devcontainer", minimal + "  devcontainer: on\n",
-			confPath + ":5:17: sandbox.devcontainer: \"on\" is not one of off, image and build",
+			"devcontainer", minimal + "  devcontainer: build\n",
+			confPath + ":5:17: expected true or false, found text",
 		},
 		{
-			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: build\nallow_local_sandbox: true\n",
+			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: true\nallow_local_sandbox: true\n",
 			confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images",
 		},
 		{

@@ -31,10 +31,10 @@ type User struct {
 type userFile struct {
 	Agent   agentFile `yaml:"agent"`
 	Sandbox struct {
-		Kind           string       `yaml:"kind"`
-		Image          string       `yaml:"image"`
-		Devcontainer   Devcontainer `yaml:"devcontainer"`
-		LocalIsolation string       `yaml:"local_isolation"`
+		Kind           string `yaml:"kind"`
+		Image          string `yaml:"image"`
+		Devcontainer   bool   `yaml:"devcontainer"`
+		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
 	Limits limitsFile `yaml:"limits"`
 	Egress struct {
@@ -93,8 +93,6 @@ func (u User) check(report reporter) {
 	}
 	oneOf("$.agent.name", u.Agent.Name, Agents()...)
 	oneOf("$.sandbox.kind", u.Sandbox.Kind, SandboxLocal, SandboxDocker)
-	oneOf("$.sandbox.devcontainer", string(u.Sandbox.Devcontainer), string(DevcontainerOff), string(DevcontainerImage),
-		string(DevcontainerBuild))
 	oneOf("$.sandbox.local_isolation", u.Sandbox.LocalIsolation, isolations()...)
 	if u.Agent.Model != "" && !run.IsModelName(u.Agent.Model) {
 		report("$.agent.model", "%q does not look like the name of a model", clip(u.Agent.Model))

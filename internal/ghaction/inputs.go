@@ -32,9 +32,8 @@ const (
 
 // Sandboxes.
 const (
-	sandboxDocker   = "docker"
-	devcontainerOff = "off"
-	sandboxLocal    = "local"
+	sandboxDocker = "docker"
+	sandboxLocal  = "local"
 )
 
 // Inputs are what a workflow asks for. Zero fields leave a choice to the
@@ -74,8 +73,8 @@ type Inputs struct {
 	// OpenReady: the pull request is no draft while the work goes on.
 	OpenReady      bool
 	Sandbox, Image string
-	// Devcontainer is off, image or build: what is taken from devcontainer.json.
-	Devcontainer  string
+	// Devcontainer: the image may come from the default branch's devcontainer.json.
+	Devcontainer  bool
 	LocalOnPublic bool
 	Limits        run.Limits
 	// IssueUSD is what all runs of the issue may cost.
@@ -212,7 +211,7 @@ func inputs() []input {
 		{"sandbox", oneOf(func(in *Inputs) *string { return &in.Sandbox }, sandboxDocker, sandboxLocal)},
 		{"allow_local_on_public", yesNo(func(in *Inputs) *bool { return &in.LocalOnPublic })},
 		{"image", text(func(in *Inputs) *string { return &in.Image })},
-		{"devcontainer", oneOf(func(in *Inputs) *string { return &in.Devcontainer }, devcontainerOff, "image", "build")},
+		{"devcontainer", yesNo(func(in *Inputs) *bool { return &in.Devcontainer })},
 		{"max_iterations", number(func(in *Inputs) *int { return &in.Limits.MaxIterations })},
 		{"task_attempts", number(func(in *Inputs) *int { return &in.Limits.TaskAttempts })},
 		{"iteration_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IterationTimeout })},
@@ -273,7 +272,7 @@ func Variable(name string) string { return Prefix + strings.ToUpper(name) }
 // given, which is how GitHub passes them. Every error is a *run.UserError that
 // names all the problems found.
 func ReadInputs(env func(string) string) (Inputs, error) {
-	in := Inputs{Mode: ModeRun, Sandbox: sandboxDocker, Devcontainer: devcontainerOff}
+	in := Inputs{Mode: ModeRun, Sandbox: sandboxDocker}
 	var problems []string
 	given := map[string]string{}
 	for alias, name := range aliases() {

@@ -392,6 +392,13 @@ func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, 
 	return r.Names(ctx, item.oid)
 }
 
+// ModeOf is the mode of what a tree or commit has at a path: that of a file, or 040000 for a
+// directory. ErrNotFound where there is nothing.
+func (r *Repo) ModeOf(ctx context.Context, treeish OID, path string) (uint32, error) {
+	item, err := r.lookupPacked(ctx, treeish, path)
+	return item.mode, err
+}
+
 func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
 	if err := cleanPath(path); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)

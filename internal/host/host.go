@@ -61,10 +61,7 @@ type Source interface {
 // Config is what a host is made of.
 type Config struct {
 	// Dir is the run's own directory, made if missing; nobody else writes to it.
-	Dir string
-	// Pool is the directory where work trees of this repository are kept for
-	// the next run; "" keeps none.
-	Pool    string
+	Dir     string
 	Source  Source
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
@@ -73,8 +70,8 @@ type Config struct {
 	// Model is for runs where neither they nor the repository name one.
 	Model string
 	// Devcontainer says whether the image may come from the repository's
-	// devcontainer.json instead; "" means that it does not.
-	Devcontainer config.Devcontainer
+	// devcontainer.json instead.
+	Devcontainer bool
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -158,11 +155,6 @@ type Host struct {
 	mu   sync.Mutex
 	repo *gitrepo.Repo
 	tree *gitrepo.Worktree
-	// settled is the last snapshot of the work tree, where nothing but we could have
-	// written to that since, and we have not; else nil.
-	settled *gitrepo.Snapshot
-	// steered is how the last agent's tree was made to be steered by the default branch.
-	steered steered
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
 	// session is the agent that goes on from call to call, nil for none.
@@ -173,10 +165,6 @@ type Host struct {
 	// of is the host of the run, where this is that of a lane; lanes are those.
 	of    *Host
 	lanes map[int]*Host
-	// noRegistry is why the last build of an image came to nothing, where that has to wait.
-	noRegistry *loop.Delay
-	// withouts remembers trees without a folder; both are content-addressed.
-	withouts map[[2]string]string
 }
 
 var (
@@ -189,7 +177,7 @@ var (
 
 // New makes a host. It does no input or output yet.
 func New(cfg Config) *Host {
-	return &Host{cfg: cfg, lives: map[loop.Handle]*liveAgent{}, withouts: map[[2]string]string{}}
+	return &Host{cfg: cfg, lives: map[loop.Handle]*liveAgent{}}
 }
 
 // TreeDir is where the agents of a run work whose own directory is dir.
@@ -243,7 +231,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	h.mu.Lock()
-	h.repo, h.tree, h.settled = at.Repo, nil, nil // laid out by worktree
+	h.repo, h.tree = at.Repo, nil // laid out by worktree
 	h.mu.Unlock()
 	templates, err := templates(ctx, at)
 	if err != nil {
@@ -285,7 +273,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
 		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
-		Build: env.build, Setup: due, SetupKey: key, Warm: h.kept(key),
+		Setup: due, SetupKey: key, Warm: h.kept(key),
 	}, nil
 }
 
@@ -428,9 +416,6 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 // layOut makes the work tree what Open has found. It may be cut off anywhere and begin
 // again.
 func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID) (*gitrepo.Worktree, error) {
-	if err := h.takePooled(); err != nil {
-		return nil, err
-	}
 	if err := os.MkdirAll(filepath.Dir(h.treeDir()), 0o700); err != nil {
 		return nil, fmt.Errorf("make the run's directory: %w", err)
 	}
@@ -438,7 +423,7 @@ func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID)
 	if err != nil {
 		return nil, err
 	}
-	// A tree from the pool may hold ignored files of another run.
+	// Ignored files of an earlier attempt do not stay.
 	if err := tree.Reset(ctx, head, false); err != nil {
 		return nil, err
 	}
@@ -482,7 +467,6 @@ func (h *Host) Reset(ctx context.Context, tree string) error {
 	if err != nil {
 		return err
 	}
-	h.settle(nil)
 	if err := wt.Reset(ctx, gitrepo.OID(tree), false); err != nil {
 		return err
 	}
@@ -528,27 +512,18 @@ func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path str
 	if err != nil {
 		return nil, err
 	}
-	folder, _, _ := strings.Cut(path, "/")
-	rest, err := h.Without(ctx, string(tree), folder)
-	if err != nil {
-		return nil, err
-	}
-	files, err := repo.Diff(ctx, gitrepo.OID(rest), tree)
-	if err != nil {
-		return nil, err
-	}
-	found := false
-	for _, f := range files {
-		plain := f.NewMode&0o170000 == 0o100000
+	at := ""
+	for name := range strings.SplitSeq(path, "/") {
+		at = strings.TrimPrefix(at+"/"+name, "/")
+		mode, err := repo.ModeOf(ctx, tree, at)
 		switch {
-		case f.Path == path && plain:
-			found = true
-		case f.Path == path, strings.HasPrefix(f.Path, path+"/"), strings.HasPrefix(path, f.Path+"/"):
-			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, f.Path)
+		case errors.Is(err, gitrepo.ErrNotFound):
+			return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+		case err != nil:
+			return nil, err
+		case at == path && mode&0o170000 != 0o100000, at != path && mode != 0o040000:
+			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, at)
 		}
-	}
-	if !found {
-		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
 	}
 	src, err := repo.ReadFile(ctx, tree, path, progress.MaxSize)
 	if err != nil {
@@ -571,7 +546,6 @@ func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) 
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	h.settle(nil)
 	return progress.Restore(root, path, d)
 }
 
@@ -609,7 +583,6 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	h.settle(&snap)
 	tree, err := h.mapBack(ctx, repo, snap.Tree)
 	if err != nil {
 		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
@@ -619,29 +592,6 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
 	return string(tree), refused, nil
-}
-
-// settle remembers a snapshot of the work tree until somebody writes to that. An agent
-// that goes on from call to call is never known to be still.
-func (h *Host) settle(snap *gitrepo.Snapshot) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.settled = snap
-	if h.session != nil {
-		h.settled = nil
-	}
-}
-
-// look is a snapshot of the work tree, a new one where somebody may have written to that
-// since the last.
-func (h *Host) look(ctx context.Context, wt *gitrepo.Worktree) (gitrepo.Snapshot, error) {
-	h.mu.Lock()
-	settled := h.settled
-	h.mu.Unlock()
-	if settled != nil {
-		return *settled, nil
-	}
-	return wt.Snapshot(ctx)
 }
 
 // Changes implements loop.Trees.
@@ -708,21 +658,8 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	key := [2]string{tree, dir}
-	h.mu.Lock()
-	without, ok := h.withouts[key]
-	h.mu.Unlock()
-	if ok {
-		return without, nil
-	}
 	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), []gitrepo.TreeEdit{{Path: dir, Remove: true}})
-	if err != nil {
-		return "", err
-	}
-	h.mu.Lock()
-	h.withouts[key] = string(oid)
-	h.mu.Unlock()
-	return string(oid), nil
+	return string(oid), err
 }
 
 // Has implements loop.Trees. What is in no commit stays in the quarantine for as long as
@@ -788,9 +725,8 @@ func (h *Host) EndAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Delete removes everything the run left on disk, but for the work tree that
-// the pool keeps and the caches that the default branch filled. Only for runs that have ended and whose processes were
-// removed.
+// Delete removes everything the run left on disk, but for the caches that the default
+// branch filled. Only for runs that have ended and whose processes were removed.
 func (h *Host) Delete(ctx context.Context) error {
-	return errors.Join(h.keepPooled(), h.keepBase(ctx), gitrepo.RemoveAll(h.cfg.Dir))
+	return errors.Join(h.keepBase(ctx), gitrepo.RemoveAll(h.cfg.Dir))
 }

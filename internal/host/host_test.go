@@ -76,9 +76,9 @@ func put(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-func newHost(src source, dir, pool string) *host.Host {
+func newHost(src source, dir string) *host.Host {
 	return host.New(host.Config{
-		Dir: dir, Pool: pool, Source: src, Backend: talker{},
+		Dir: dir, Source: src, Backend: talker{},
 		Limits: func(asked run.Limits) run.Limits { return asked.WithDefaults(run.DefaultLimits()) },
 	})
 }
@@ -124,7 +124,7 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	files := map[string]string{"README": "hello\n", file: string(doc.Bytes()), ".ralph/folder/progress.md/x": "x\n"}
 	src := newSource(t, files)
 	dir := filepath.Join(t.TempDir(), "run")
-	one := newHost(src, dir, "")
+	one := newHost(src, dir)
 	o, err := one.Open(t.Context(), loop.State{})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	}
 	// A process that died on the way has left some of it.
 	put(t, filepath.Join(work, "tree"), map[string]string{"README": "hel"})
-	two := newHost(src, dir, "")
+	two := newHost(src, dir)
 	snapshot, _, err := two.Snapshot(t.Context())
 	if err != nil || snapshot != o.HeadTree {
 		t.Errorf("%s is laid out, want %s; %v", snapshot, o.HeadTree, err)
@@ -160,53 +160,9 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	}
 	// From then on it is what is in the directory, for every process.
 	put(t, filepath.Join(work, "tree"), map[string]string{"README": "changed\n"})
-	three := newHost(src, dir, "")
+	three := newHost(src, dir)
 	if snapshot, _, err := three.Snapshot(t.Context()); err != nil || snapshot == o.HeadTree {
 		t.Errorf("the work is gone: %s, %v", snapshot, err)
-	}
-}
-
-// TestPoolHandsOnTheTreeAndNothingElse: the next run gets the directory of the
-// last one, and none of what its agents left there, ignored or not.
-func TestPoolHandsOnTheTreeAndNothingElse(t *testing.T) {
-	t.Parallel()
-	files := map[string]string{"README": "hello\n", ".gitignore": "cache/\n", "dir/file": "x\n"}
-	src := newSource(t, files)
-	dir, pool := t.TempDir(), filepath.Join(t.TempDir(), "pool")
-	first := newHost(src, filepath.Join(dir, "one"), pool)
-	open(t, first)
-	work := filepath.Join(dir, "one", "work", "tree")
-	before, err := os.Stat(filepath.Join(work, "README"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	put(t, work, map[string]string{
-		"cache/poison": "evil\n", "new": "evil\n", "dir/file": "evil\n", ".git/config": "evil\n",
-	})
-	if err := first.Delete(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "one")); !os.IsNotExist(err) {
-		t.Errorf("the first run's directory is still there: %v", err)
-	}
-
-	second := newHost(src, filepath.Join(dir, "two"), pool)
-	open(t, second)
-	work = filepath.Join(dir, "two", "work", "tree")
-	if diff := cmp.Diff(files, tree(t, work)); diff != "" {
-		t.Error(diff)
-	}
-	after, err := os.Stat(filepath.Join(work, "README"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !os.SameFile(before, after) {
-		t.Error("the tree was made anew, not handed on")
-	}
-	third := newHost(src, filepath.Join(dir, "three"), pool)
-	open(t, third)
-	if diff := cmp.Diff(files, tree(t, filepath.Join(dir, "three", "work", "tree"))); diff != "" {
-		t.Errorf("with an empty pool: %s", diff)
 	}
 }
 
@@ -236,7 +192,7 @@ func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "run")
-			h := newHost(src, dir, "")
+			h := newHost(src, dir)
 			open(t, h)
 			if err := plant(filepath.Join(dir, "work", "tree")); err != nil {
 				t.Fatal(err)
@@ -273,7 +229,7 @@ func TestFilesThatAreTooLarge(t *testing.T) {
 				{limit<<10 + 1, fmt.Sprintf("%s is not valid: it holds more than %d KiB", path, limit)},
 			} {
 				src := newSource(t, map[string]string{path: "#" + strings.Repeat(" ", tt.size-2) + "\n"})
-				_, err := newHost(src, filepath.Join(t.TempDir(), "run"), "").Open(t.Context(), loop.State{})
+				_, err := newHost(src, filepath.Join(t.TempDir(), "run")).Open(t.Context(), loop.State{})
 				var got string
 				if userErr, ok := errors.AsType[*run.UserError](err); ok {
 					got = userErr.Message
@@ -294,7 +250,7 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 	t.Parallel()
 	src := newSource(t, map[string]string{"README": "hello\n"})
 	dir := filepath.Join(t.TempDir(), "run")
-	h := newHost(src, dir, "")
+	h := newHost(src, dir)
 	opened, err := h.Open(t.Context(), loop.State{})
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +274,7 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Close()
-	h = newHost(src, dir, "") // after a restart
+	h = newHost(src, dir) // after a restart
 	open(t, h)
 	if there, err := h.Has(t.Context(), kept); err != nil || !there {
 		t.Errorf("what was kept is there: %v, %v", there, err)

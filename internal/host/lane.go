@@ -22,7 +22,7 @@ func (h *Host) Lane(n int) (loop.WorkTree, loop.Runner) {
 	lane, ok := h.lanes[n]
 	if !ok {
 		cfg := h.cfg
-		cfg.Dir, cfg.Pool = filepath.Join(h.cfg.Dir, "lanes", strconv.Itoa(n)), ""
+		cfg.Dir = filepath.Join(h.cfg.Dir, "lanes", strconv.Itoa(n))
 		lane = New(cfg)
 		lane.of = h
 		if h.lanes == nil {

@@ -230,31 +230,23 @@ func TestARepositoryThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestEvictPoolsAndCaches(t *testing.T) {
+func TestExpireCaches(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
 	for name, by := range map[string]time.Duration{
-		"a/tree-old": time.Hour, "a/tree-new": 0, "b/filling-x": time.Hour, "a/set-old": time.Hour, "a/set-new": 0,
+		"a/set-old": time.Hour, "a/set-new": 0,
 	} {
-		path := filepath.Join(dir, name[2:5], name)
+		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(path, 0o700), os.WriteFile(filepath.Join(path, "f"), []byte("12345"), 0o600),
 			os.Chtimes(path, now.Add(-by), now.Add(-by))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	before := now.Add(-time.Minute)
-	for _, evict := range []func() (Removed, error){
-		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "tre"), before) },
-		func() (Removed, error) { return EvictPools(t.Context(), filepath.Join(dir, "fil"), before) },
-		func() (Removed, error) {
-			return Caches{Dir: filepath.Join(dir, "set")}.Expire(t.Context(), before)
-		},
-	} {
-		if got, err := evict(); err != nil || got != (Removed{Count: 1, Bytes: 5}) {
-			t.Errorf("%+v, %v", got, err)
-		}
+	if got, err := (Caches{Dir: dir}).Expire(t.Context(), before); err != nil || got != (Removed{Count: 1, Bytes: 5}) {
+		t.Errorf("%+v, %v", got, err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*", "*", "*"))
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +254,7 @@ func TestEvictPoolsAndCaches(t *testing.T) {
 		left[i] = filepath.Base(left[i])
 	}
 	slices.Sort(left)
-	if !slices.Equal(left, []string{"set-new", "tree-new"}) {
+	if !slices.Equal(left, []string{"set-new"}) {
 		t.Errorf("%v stay", left)
 	}
 }

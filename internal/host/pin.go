@@ -97,7 +97,7 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if p.Default == "" { // laid out by an older version of the program
 		p.Default = gitrepo.OID(s.BaseTree)
 	}
-	snap, err := h.look(ctx, wt)
+	snap, err := wt.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,7 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if p.Real, err = steering(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree)); err != nil {
 		return err
 	}
-	if p.Real != snap.Tree {
-		p.Given, err = steering(ctx, repo, snap.Tree, p.Default)
-	} else {
-		p.Given, err = h.steered.tree(ctx, repo, snap.Tree, p.Default)
-	}
-	if err != nil {
+	if p.Given, err = steering(ctx, repo, snap.Tree, p.Default); err != nil {
 		return err
 	}
 	if p.Given, err = h.hide(ctx, repo, p.Given); err != nil {
@@ -119,7 +114,6 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if err := h.notePinning(p); err != nil {
 		return err
 	}
-	h.settle(nil)
 	untracked := snap.Untracked
 	if p.Given != snap.Tree {
 		if err := wt.Reset(ctx, p.Given, true); err != nil {
@@ -154,34 +148,6 @@ func steering(ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID) (
 		return "", err
 	}
 	return repo.TreeWith(ctx, tree, edits(diff, publish.SteersAgents))
-}
-
-// steered remembers what makes of a tree one that is steered as from is. The next tree
-// most often differs from it in nothing that steers; from may be far away.
-type steered struct {
-	of, from gitrepo.OID
-	edits    []gitrepo.TreeEdit
-}
-
-// tree is steering for trees that come one after the other.
-func (s *steered) tree(ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID) (gitrepo.OID, error) {
-	same := false
-	if s.of != "" && s.from == from {
-		diff, err := repo.Diff(ctx, s.of, tree)
-		if err != nil {
-			return "", err
-		}
-		same = len(edits(diff, publish.SteersAgents)) == 0
-	}
-	if !same {
-		diff, err := repo.Diff(ctx, tree, from)
-		if err != nil {
-			return "", err
-		}
-		s.edits = edits(diff, publish.SteersAgents)
-	}
-	s.of, s.from = tree, from
-	return repo.TreeWith(ctx, tree, s.edits)
 }
 
 // mapBack is the tree that a snapshot of what agents were given stands for.

@@ -58,7 +58,6 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err := once(dir, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
-	h.settle(nil)
 	if h.cfg.Gateway != nil {
 		if err := h.cfg.Gateway.begin(ctx, s, a.Name); err != nil {
 			return "", err

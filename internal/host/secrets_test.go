@@ -24,7 +24,7 @@ func secret(of string) string { return "npm_" + strings.Repeat(of+"aB3xK9mQ7", 5
 func opened(t *testing.T, files map[string]string) (h *host.Host, work, base string) {
 	t.Helper()
 	dir := t.TempDir()
-	h = newHost(newSource(t, files), dir, "")
+	h = newHost(newSource(t, files), dir)
 	o := open(t, h)
 	return h, filepath.Join(dir, "work", "tree"), o.HeadTree
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -60,7 +59,7 @@ type Options struct {
 	Image   string
 	// Devcontainer says whether the image may be that of the checkout's
 	// devcontainer.json; Image is then for checkouts without one.
-	Devcontainer config.Devcontainer
+	Devcontainer bool
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources host.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
@@ -186,7 +185,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	defer closeModels()
 	conf := o.hostConfig(place, filepath.Join(dir, string(s.Run)))
-	conf.Pool, conf.Gateway = filepath.Join(o.DataDir, "trees", key(repo.Top(), "")), models
+	conf.Gateway = models
 	conf.MergedNotes = func(ctx context.Context) ([]string, error) { return place.mergedNotes(ctx, st, id) }
 	h := host.New(conf)
 	defer h.Close()
@@ -324,7 +323,7 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (
 
 // image is the one that is used whatever the checkout says, "" for none.
 func (o Options) image() string {
-	if o.Devcontainer != "" && o.Devcontainer != config.DevcontainerOff {
+	if o.Devcontainer {
 		return ""
 	}
 	return o.Image

@@ -41,7 +41,7 @@ func (e *Engine) unverified(s *State, task run.Task) bool {
 // verify has a fresh call look at the task as the tree stands. It is a part of the
 // iteration that proposed it.
 func (e *Engine) verify(s *State, task run.Task) (Next, error) {
-	p := *s.Proposal
+	p := s.Proposal
 	p.Criteria = task.Accept
 	if len(p.Criteria) == 0 {
 		p.Criteria = append([]string{task.Title}, task.Steps...)
@@ -49,7 +49,6 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	p.Criteria = p.Criteria[:min(len(p.Criteria), maxCriteria)]
 	s.Verified[task.ID]++
 	s.prepare(prompt.JobVerify, run.RoleReviewer, task.ID)
-	s.Proposal = &p
 	return Next{}, nil
 }
 
@@ -89,13 +88,12 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 
 // answered takes what a call says that looked at a task.
 func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
-	p := *s.Proposal
+	p := s.Proposal
 	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
 		answer = prompt.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
 	}
 	p.Answer = &answer
-	s.Proposal = &p
 	s.evidence(func(ev *Evidence) {
 		ev.Signal = "agreed"
 		if !answer.Agreed {
@@ -116,7 +114,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	s.Job, s.Draft = prompt.JobBuild, s.Proposal.Draft
-	p := *s.Proposal
+	p := s.Proposal
 	task, err := e.task(s)
 	if err != nil {
 		return Next{}, err
@@ -129,7 +127,6 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 		answer.Agreed = answer.Objection == ""
 	}
 	p.Answer = &answer
-	s.Proposal = &p
 	if !answer.Agreed {
 		s.Draft.Looks = 1
 		if s.Proposal.Host {
@@ -147,7 +144,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 // confirmed lets a proposal land that the evidence speaks for, and notes that
 // evidence where people and later calls find it.
 func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
-	p := *s.Proposal
+	p := s.Proposal
 	if note := s.wasDone(); note != "" {
 		accepted, err := s.document(s.Progress)
 		if err != nil {
@@ -165,7 +162,6 @@ func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 		}
 		p.Progress = s.text(doc)
 		p.Findings = s.withWasDone(p.Findings)
-		s.Proposal = &p
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
 	if s.Stage = stageLand; s.lane != nil {
@@ -194,7 +190,7 @@ func (s *State) withWasDone(findings []gate.Finding) []gate.Finding {
 	if note == "" || slices.Contains(findings, f) {
 		return findings
 	}
-	return append(slices.Clip(findings), f)
+	return append(findings, f)
 }
 
 var (

@@ -211,7 +211,7 @@ func (e *Engine) unfinished(
 // askPerson sets a task aside for what only a person can give. The others go on;
 // when none is left, the run waits for that person.
 func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, words string) (Next, error) {
-	s.Needs = append(s.Needs[:len(s.Needs):len(s.Needs)], Need{TaskID: s.TaskID, Words: oneLine(words, maxNeed)})
+	s.Needs = append(s.Needs, Need{TaskID: s.TaskID, Words: oneLine(words, maxNeed)})
 	s.Brief = Brief{}
 	s.dropCall()
 	s.Phase = run.PhaseIterating

@@ -80,12 +80,11 @@ func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error)
 	if !s.Receptive() {
 		return s, ErrNotNow
 	}
-	old := s
-	s.detach()
-	if err := e.heed(ctx, &s, list); err != nil {
-		return old, err
+	next := s.copied()
+	if err := e.heed(ctx, &next, list); err != nil {
+		return s, err
 	}
-	return s, nil
+	return next, nil
 }
 
 func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
@@ -93,7 +92,6 @@ func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	s.Feedback = slices.Clone(s.Feedback)
 	var added []string
 	for _, h := range list {
 		f := h.Feedback
@@ -204,7 +202,6 @@ func (s *State) Answered() ([]Feedback, error) {
 
 // landedFeedback notes what a commit did for what people said.
 func (s *State) landedFeedback(task string, landed Landed, did string) {
-	s.Feedback = slices.Clone(s.Feedback)
 	for i := range s.Feedback {
 		f := &s.Feedback[i]
 		part := f.TaskID == s.Parents[task]

@@ -471,7 +471,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 		word = "could not run"
 	}
 	if c.trusted && !slices.Contains(s.Warmed, r.Command) {
-		s.Warmed = append(s.Warmed[:len(s.Warmed):len(s.Warmed)], r.Command)
+		s.Warmed = append(s.Warmed, r.Command)
 	}
 	switch {
 	case c.warms:
@@ -502,7 +502,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.
 func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
-	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
+	s.GateLast = append(s.GateLast, r)
 	s.recordCheck(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
@@ -562,7 +562,7 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 // unprovided ends a run whose checks a person named, where one of them cannot run:
 // no task is to blame, and nothing may land without it.
 func (e *Engine) unprovided(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
-	s.GateLast = append(s.GateLast[:len(s.GateLast):len(s.GateLast)], r)
+	s.GateLast = append(s.GateLast, r)
 	if s.Stuck {
 		s.GateIndex++
 		return Next{}, nil

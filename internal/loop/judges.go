@@ -26,12 +26,11 @@ func (e *Engine) judgeBy(ctx context.Context, s *State, judges []string) error {
 	if err != nil {
 		return fmt.Errorf("put tests back: %w", err)
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	if tree == p.Bare || slices.ContainsFunc(p.Old, func(o OldTree) bool { return o.Tree == tree }) {
 		return nil
 	}
-	p.Old = append(slices.Clip(p.Old), OldTree{Tree: tree, Judges: judges})
-	s.Proposal = &p
+	p.Old = append(p.Old, OldTree{Tree: tree, Judges: judges})
 	return nil
 }
 
@@ -98,9 +97,8 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, old OldTree, r gate.Res
 
 // find notes something about the proposal for people to look at.
 func (s *State) find(rule, text string) {
-	p := *s.Proposal
-	p.Findings = appendFindings(slices.Clip(p.Findings), []gate.Finding{{Rule: rule, Text: text}})
-	s.Proposal = &p
+	p := s.Proposal
+	p.Findings = appendFindings(p.Findings, []gate.Finding{{Rule: rule, Text: text}})
 }
 
 // asksFor says whether the words behind a task ask for a judge to be another; see asked.

@@ -211,7 +211,7 @@ func (e *Engine) layAgain(ctx context.Context, v *State) error {
 
 // enter is the state as a step in the lane l sees it: as if the run did nothing else.
 func (s *State) enter(l Lane) State {
-	v := *s
+	v := s.copied()
 	v.lane = &lane{
 		iteration: s.Iteration, folded: l.Folded,
 		tip: tip{head: s.Head, tree: s.HeadTree, baseline: s.Baseline},
@@ -220,7 +220,6 @@ func (s *State) enter(l Lane) State {
 	v.Stage, v.Resume, v.WaitUntil = l.Stage, l.Resume, l.WaitUntil
 	v.Iteration, v.Head, v.HeadTree, v.Laid = l.Iteration, l.Head, l.HeadTree, l.Laid
 	v.Attempt, v.Brief, v.GateMemo, v.Baseline = l.Attempt, l.Brief, l.GateMemo, l.Baseline
-	v.detach()
 	v.makeMaps()
 	if v.HeadTree == s.HeadTree {
 		v.Baseline = share(v.Baseline, s.Baseline)
@@ -343,7 +342,6 @@ func (s *State) dropLane(task string) {
 		s.lane.changed = append(s.lane.changed, task)
 		return
 	}
-	s.Lanes = slices.Clone(s.Lanes)
 	for i := range s.Lanes {
 		if l := &s.Lanes[i]; l.Task == task && l.Stage != stageLand && l.Stage != stageShow {
 			l.Dropped = true
@@ -395,7 +393,7 @@ func (e *Engine) spread(s *State, tasks []run.Task) bool {
 		for slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Number == n }) {
 			n++
 		}
-		s.Lanes = append(s.Lanes[:len(s.Lanes):len(s.Lanes)], Lane{
+		s.Lanes = append(s.Lanes, Lane{
 			Number: n, Task: t.ID, Stage: stageLay, Head: s.Head, HeadTree: s.HeadTree, Iteration: s.Iteration,
 			Attempt: Attempt{TaskID: t.ID}, GateMemo: map[string]gate.Result{}, Baseline: maps.Clone(s.Baseline),
 		})
@@ -480,20 +478,19 @@ func (e *Engine) landFolded(ctx context.Context, s *State) error {
 	if doc, err = e.completed(s, doc, s.wasDone()); err != nil {
 		return err
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	p.Progress, p.Findings = s.text(doc), s.withWasDone(p.Findings)
 	if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, []byte(p.Progress)); err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	s.Proposal, s.Stage = &p, stageLand
+	s.Stage = stageLand
 	return nil
 }
 
 // foldOnto merges the work of a lane onto another tip and has it checked there.
 func (e *Engine) foldOnto(ctx context.Context, s *State, f Fold, c *candidate) (Next, error) {
-	p := *s.Proposal
+	p := s.Proposal
 	p.Fold = &f
-	s.Proposal = &p
 	tree, conflicts, err := e.foldTrees(ctx, s, f)
 	if err != nil {
 		return Next{}, err
@@ -510,11 +507,10 @@ func (e *Engine) foldOnto(ctx context.Context, s *State, f Fold, c *candidate) (
 	if _, _, err := e.assemble(ctx, s, c); err != nil {
 		return Next{}, err
 	}
-	p = *s.Proposal
+	p = s.Proposal
 	if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, []byte(p.Progress)); err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	s.Proposal = &p
 	s.lane.folded = true
 	return Next{}, nil
 }
@@ -556,11 +552,10 @@ func (e *Engine) lookAtFold(ctx context.Context, s *State, c *candidate) (_ Next
 		next, err := e.sendBack(ctx, s, "Together they change "+listRefusals(refused)+".")
 		return next, true, err
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	if p.Gates, err = e.detect(ctx, s, c.tree); err != nil {
 		return Next{}, false, err
 	}
-	s.Proposal = &p
 	if c.inspection, err = e.inspect(ctx, s, code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}

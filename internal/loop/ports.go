@@ -33,8 +33,6 @@ type Opened struct {
 	// Templates are the prompts with the repository's own put in.
 	Templates prompt.Templates
 	Settings  Settings
-	// Build is how Settings.Image is made, nil where nobody has to.
-	Build *Image
 	// Setup is what has to run first, nil for nothing; SetupKey is what it
 	// makes, or has made before, is known by.
 	Setup    *Setup
@@ -272,13 +270,6 @@ type GateStatus struct {
 	Hosts []run.HostUse
 }
 
-// ImageStatus is how the build of an image stands. Failed says why there is
-// none, "" where there is one.
-type ImageStatus struct {
-	Running bool
-	Failed  string
-}
-
 // Errors of Observe for a process whose end nobody can tell of. The iteration
 // is repeated.
 var (
@@ -297,9 +288,6 @@ type Runner interface {
 	// StartGate starts a check on a clean copy of the tree.
 	StartGate(ctx context.Context, s State, g GateStart) (Handle, error)
 	ObserveGate(ctx context.Context, h Handle) (GateStatus, error)
-	// BuildImage begins to make an image, unless it is there or that is under
-	// way, and says how it stands.
-	BuildImage(ctx context.Context, s State, i Image) (ImageStatus, error)
 	// Stop ends the process and all it started. Stopping twice is fine.
 	Stop(ctx context.Context, h Handle, reason string) error
 	// Remove forgets the process; nothing of it is left but its transcript.

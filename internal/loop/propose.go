@@ -58,9 +58,8 @@ func (e *Engine) layOutPutBack(ctx context.Context, s *State, _ *candidate) (_ N
 	if err := e.layOut(ctx, s, s.Proposal.PutBack); err != nil {
 		return Next{}, false, err
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	p.PutBack = ""
-	s.Proposal = &p
 	return Next{}, false, nil
 }
 
@@ -173,11 +172,10 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 
 // requireClean fails an attempt that wrote secrets, or no tests where these are required.
 func (e *Engine) requireClean(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	p := *s.Proposal
+	p := s.Proposal
 	if p.Gates, err = e.detect(ctx, s, c.tree); err != nil {
 		return Next{}, false, err
 	}
-	s.Proposal = &p
 	if c.inspection, err = e.inspect(ctx, s, c.code, c.tree); err != nil || c.why == "" {
 		return Next{}, false, err
 	}
@@ -191,12 +189,11 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 	if err != nil {
 		return Next{}, false, err
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Recounts, p.Old, p.Findings = c.recounts, nil, c.findings
-	s.Proposal = &p
 	s.GateIndex, s.GateLast = 0, nil
 	s.Stage = stageGate
 	return Next{}, false, e.judgeBy(ctx, s, c.judges)

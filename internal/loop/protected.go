@@ -28,9 +28,8 @@ func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, protected 
 	if err != nil {
 		return fmt.Errorf("put protected paths back: %w", err)
 	}
-	p := *s.Proposal
+	p := s.Proposal
 	p.PutBack, p.Protected = tree, slices.Clone(protected[:min(len(protected), maxProtected)])
-	s.Proposal = &p
 	s.Laid = c.found // the proposal is looked at again, from the start
 	s.Violations = append(s.Violations, "Only a person may change these paths, so your changes to them were put back. "+
 		"The checks ran without them, and the rest must work without them: "+listRefusals(protected)+".")
@@ -72,6 +71,6 @@ func (e *Engine) onlyProtected(ctx context.Context, s *State) (Next, error) {
 
 // appendFindings keeps as many findings as a run may.
 func appendFindings(all, more []gate.Finding) []gate.Finding {
-	all = append(all[:len(all):len(all)], more...)
+	all = append(all, more...)
 	return all[:min(len(all), maxFindings)]
 }

@@ -244,7 +244,7 @@ func (s *State) recordCheck(r gate.Result) {
 // endRecord ends the record of the call.
 func (s *State) endRecord() {
 	s.Draft.Advanced, s.Advanced = s.Draft.Advanced || s.Advanced, false
-	s.Seen = append(slices.Clone(s.Seen[max(0, len(s.Seen)-maxSeen+1):]), s.Draft)
+	s.Seen = append(s.Seen[max(0, len(s.Seen)-maxSeen+1):], s.Draft)
 	s.Draft = Seen{}
 }
 

@@ -86,17 +86,16 @@ func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Gone = 0
 	r, word := status.Result, "done"
-	ended := *s.Setup
-	ended.Done = true
+	s.Setup.Done = true
 	if !r.Passed {
 		word = "failed"
 		why := r.Reason
 		if why == "exited" {
 			why = fmt.Sprintf("they ended with exit code %d", r.ExitCode)
 		}
-		ended.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
+		s.Setup.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
 	}
-	s.Setup, s.Stage = &ended, stageSetUp
+	s.Stage = stageSetUp
 	s.reached(status.Hosts)
 	e.emit(run.Event{
 		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,

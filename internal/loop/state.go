@@ -24,7 +24,6 @@ type Stage string
 const (
 	stageOpen       Stage = "open"         // lay out the work tree, find the progress file
 	stageBegin      Stage = "begin"        // tell people that the run has begun
-	stageImage      Stage = "image"        // the image is built
 	stageSetUp      Stage = "set_up"       // start the repository's set-up commands
 	stageSetUpWatch Stage = "set_up_watch" // they run
 	stagePick       Stage = "pick"         // exit conditions, then the next task
@@ -326,8 +325,6 @@ type Environment struct {
 	// DetectedGates are those of the default branch, and what the branch has added to them
 	// when the run began.
 	DetectedGates []gate.Gate
-	// Build is how Image is made, nil where it is somebody else's.
-	Build *Image `json:",omitempty"`
 	// Setup is what has to run before the first agent, until it has; SetupKey
 	// is what it made is known by, "" where there is none.
 	Setup    *Setup
@@ -512,7 +509,7 @@ func (s *State) addCall(it Iteration) {
 	}
 	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
 	s.EarlyHosts = nil
-	s.History = append(s.History[:n:n], it)
+	s.History = append(s.History[:n], it)
 }
 
 // evidence adds to what was found about the call that ended last.
@@ -526,7 +523,6 @@ func (s *State) lastCall(change func(*Iteration)) {
 	if at < 0 {
 		return
 	}
-	s.History = slices.Clone(s.History)
 	change(&s.History[at])
 }
 
@@ -691,20 +687,14 @@ func Encode(s State) ([]byte, error) {
 	return b, nil
 }
 
-// maxState bounds the stored form of a state, in bytes: it is read and written with each
-// step. What agents and people put into it has bounds of its own, far below this; it is
-// for what those come to together, and for what nobody thought of.
+// maxState bounds the text of a state, in bytes: it is read and written with each step.
+// What agents and people put into it has bounds of its own, far below this; it is for what
+// those come to together, and for what nobody thought of.
 const maxState = 4 << 20
 
 // tooLarge is why a run ends whose state outgrows that.
 var tooLarge = fmt.Sprintf("its notes outgrew the %d MiB that a run may keep. "+
 	"What to do first: shorten the issue and progress.md, or split the work over several issues", maxState>>20)
-
-// outgrown says whether s is larger than a run may keep.
-func (s State) outgrown() (bool, error) {
-	stored, err := Encode(s)
-	return len(stored) > maxState, err
-}
 
 // ErrStateVersion is returned for a state another version of this program
 // stored in a form this one does not know.

@@ -66,17 +66,16 @@ var ErrNotNow = errors.New("loop: the run cannot take this in at this moment")
 // one to skip the very task that is being worked on stops that. A run that was
 // about to end for want of work goes on where the wish brings some.
 func (e *Engine) Steer(ctx context.Context, s State, w Wish) (State, string, error) {
-	old := s
-	s.detach()
 	if s.Progress == "" || s.Phase.Terminal() {
-		return old, "", ErrNotNow
+		return s, "", ErrNotNow
 	}
-	said, err := e.steer(ctx, &s, w)
+	next := s.copied()
+	said, err := e.steer(ctx, &next, w)
 	if err != nil {
-		return old, "", err
+		return s, "", err
 	}
-	e.emit(run.Event{Kind: run.EventEdited, TaskID: w.TaskID, Text: said}, &s)
-	return s, said, nil
+	e.emit(run.Event{Kind: run.EventEdited, TaskID: w.TaskID, Text: said}, &next)
+	return next, said, nil
 }
 
 func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
@@ -110,8 +109,7 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 		return "", err
 	}
 	s.Progress = s.text(doc)
-	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], said)
-	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	s.noteMerged([]string{said})
 	if interrupt {
 		return said, e.interrupt(ctx, s)
 	}
@@ -129,7 +127,7 @@ func (s *State) note(w Wish) (string, error) {
 			Message: fmt.Sprintf("%d notes wait for the next call", len(s.Notes)), Hint: "wait for it to start",
 		}
 	}
-	s.Notes = append(s.Notes[:len(s.Notes):len(s.Notes)],
+	s.Notes = append(s.Notes,
 		fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
 	return fmt.Sprintf("`%s` left a note for the next call: %s", w.By.Login, text), nil
 }
@@ -311,8 +309,7 @@ func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, err
 	}
 	s.Limits.BudgetUSD = raised
 	said := fmt.Sprintf("`%s` raised the budget to $%.2f.", w.By.Login, raised)
-	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], said)
-	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+	s.noteMerged([]string{said})
 	if s.Stage != stageEnd {
 		return said, nil
 	}

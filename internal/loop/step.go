@@ -8,8 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,9 +141,8 @@ type Engine struct {
 
 // Step takes the run one transition further. On an error the state is the one
 // that was handed in and the step may be repeated.
-func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
-	old := s
-	s.detach()
+func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
+	s := old.copied()
 	next, err := e.step(ctx, &s)
 	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
 		return e.laidAnew(ctx, old)
@@ -159,11 +158,10 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 		return old, Next{}, err
 	}
 	e.undelay(&s)
-	if old.Stage == stageLand || old.Stage == stageClose || old.Stage == stageEnd || old.landing() {
-		return s, next, nil // what it did to the branch has to be known first
-	}
-	if large, err := s.outgrown(); err != nil || large {
-		return e.Fail(old, tooLarge), Next{}, err
+	// What it did to the branch has to be known first.
+	lands := old.Stage == stageLand || old.Stage == stageClose || old.Stage == stageEnd || old.landing()
+	if !lands && textSize(reflect.ValueOf(s)) > maxState {
+		return e.Fail(old, tooLarge), Next{}, nil
 	}
 	return s, next, nil
 }
@@ -171,8 +169,7 @@ func (e *Engine) Step(ctx context.Context, s State) (State, Next, error) {
 // laidAnew goes on with a run whose work tree is gone, from what is on the branch
 // and in the state. What had been started there is gone with it.
 func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
-	s := old
-	s.detach()
+	s := old.copied()
 	if s.Process != nil {
 		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
@@ -182,19 +179,6 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
 	e.emit(run.Event{Kind: run.EventTrouble, Text: "the work tree is gone; it is laid out again from the branch"}, &s)
 	return s, Next{}, nil
-}
-
-// detach makes what s would share with the state it is a copy of its own.
-func (s *State) detach() {
-	s.Attempts, s.GateMemo, s.Reopened = maps.Clone(s.Attempts), maps.Clone(s.GateMemo), maps.Clone(s.Reopened)
-	s.Baseline = maps.Clone(s.Baseline)
-	s.Parents, s.Decomposed, s.Acknowledged = maps.Clone(s.Parents), maps.Clone(s.Decomposed), maps.Clone(s.Acknowledged)
-	s.Credits, s.Partial, s.Verified = maps.Clone(s.Credits), maps.Clone(s.Partial), maps.Clone(s.Verified)
-	s.Behind = maps.Clone(s.Behind)
-	if s.Process != nil {
-		p := *s.Process
-		s.Process = &p
-	}
 }
 
 func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
@@ -239,8 +223,6 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		return Next{}, e.takeUp(ctx, s)
 	case stageBegin:
 		return e.begin(ctx, s)
-	case stageImage:
-		return e.image(ctx, s)
 	case stageSetUp:
 		return e.setUp(ctx, s)
 	case stageSetUpWatch:
@@ -309,9 +291,6 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	}
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
-	}
-	if s.Image == "" {
-		s.Build = opened.Build
 	}
 	s.Settings = s.settled(opened.Settings, s.Attended)
 	if err := e.detectAll(ctx, s); err != nil {
@@ -530,10 +509,6 @@ func (e *Engine) begin(ctx context.Context, s *State) (Next, error) {
 		if s.Mode == run.ModeBuild {
 			return e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
 		}
-	}
-	if s.Build != nil {
-		s.Stage = stageImage
-		return Next{}, nil
 	}
 	return e.prepare(ctx, s)
 }
@@ -866,7 +841,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	guidance := s.Guidance
 	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
-		guidance = append(slices.Clip(guidance), s.Notes...)
+		guidance = slices.Concat(guidance, s.Notes)
 		s.Noted = len(s.Notes)
 	}
 	names, err := e.Trees.Names(ctx, s.HeadTree)
@@ -1344,7 +1319,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if at := s.last(); at >= 0 && l.Task.ID != "" {
 		s.landedFeedback(l.Task.ID, landed, s.History[at].Evidence.Change)
 	}
-	s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
+	s.Commits = append(s.Commits, landed)
 	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
 	if landed.OID != "" { // nothing is committed where that was not wanted
 		s.Head = landed.OID
@@ -1491,7 +1466,7 @@ func (s *State) followPullRequest() {
 
 // noteMerged keeps sentences on what people did to the run.
 func (s *State) noteMerged(sentences []string) {
-	s.Merged = append(s.Merged[:len(s.Merged):len(s.Merged)], sentences...)
+	s.Merged = append(s.Merged, sentences...)
 	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
 }
 
@@ -1688,7 +1663,7 @@ func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	}
 	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
 	if landed.OID != "" {
-		s.Commits = append(s.Commits[:len(s.Commits):len(s.Commits)], landed)
+		s.Commits = append(s.Commits, landed)
 		s.Head = landed.OID
 	}
 	return nil

@@ -175,9 +175,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	}
 	s.wrote(s.person(parent), ids...)
 	if s.Kept != nil {
-		kept := *s.Kept
-		kept.TaskID = ids[0]
-		s.Kept = &kept
+		s.Kept.TaskID = ids[0]
 	}
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
 	s.endRecord()

@@ -73,10 +73,6 @@ type world struct {
 	earlier loop.Earlier
 	// setup is what has to run first, as long as it has not.
 	setup *loop.Setup
-	// build is how the image is made, and builds says how that stands at each look.
-	build  *loop.Image
-	builds []loop.ImageStatus
-	built  []loop.Image
 	// observeErr is what every look at an agent comes to.
 	observeErr error
 	// gone is how many checks are still to be gone before they end.
@@ -134,7 +130,7 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	return loop.Opened{
 		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
 		DefaultTree: cmp.Or(w.defaultTree, w.landed[0].Tree), Warm: w.warm,
-		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Build: w.build, Earlier: w.earlier,
+		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Earlier: w.earlier,
 	}, nil
 }
 
@@ -308,19 +304,6 @@ func (w *world) ObserveGate(_ context.Context, h loop.Handle) (loop.GateStatus, 
 		return loop.GateStatus{}, loop.ErrGone
 	}
 	return w.gates[string(h)], nil
-}
-
-func (w *world) BuildImage(_ context.Context, s loop.State, i loop.Image) (loop.ImageStatus, error) {
-	if s.Image != i.Name {
-		w.t.Errorf("%s is built for a run in %s", i.Name, s.Image)
-	}
-	w.built = append(w.built, i)
-	if len(w.builds) == 0 {
-		return loop.ImageStatus{}, nil
-	}
-	status := w.builds[0]
-	w.builds = w.builds[1:]
-	return status, nil
 }
 
 func (w *world) Stop(_ context.Context, h loop.Handle, _ string) error {

@@ -1,23 +1,15 @@
 package reconcile
 
 import (
-	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/admission"
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/authorization"
@@ -31,9 +23,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
@@ -80,8 +70,8 @@ type Config struct {
 	// Image, AgentName and Resources are the server's choice; a repository may choose
 	// another image.
 	Image string
-	// Devcontainer says what is taken from the repository's devcontainer.json.
-	Devcontainer config.Devcontainer
+	// Devcontainer says whether the image may come from the repository's devcontainer.json.
+	Devcontainer bool
 	AgentName    string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
@@ -98,8 +88,8 @@ type Config struct {
 	// nil keeps nothing.
 	Transcripts      *transcript.Store
 	TranscriptLimits transcript.Limits
-	// Admission bounds what is at work at once; its zero value bounds nothing.
-	Admission admission.Limits
+	// Concurrency bounds what is at work at once; its zero value bounds nothing.
+	Concurrency config.Concurrency
 	// Lacks says what this machine lacks for another start; see host.Config.
 	Lacks func() string
 	// Prices are what models cost where no gateway counts and the agent does not
@@ -192,6 +182,8 @@ type Reconciler struct {
 	// owners are the configurations of owners for repositories that have none.
 	owners ghapp.Cache[ownerFile, host.ConfigFile]
 
+	places *places
+
 	// telling is held by whoever tells people that a run waits.
 	telling sync.Mutex
 
@@ -206,34 +198,6 @@ type Reconciler struct {
 	life    context.Context //nolint:containedctx // the life of the goroutines that watch processes, which no call owns
 }
 
-// driver is what this process has at hand for one run. It can be made anew at
-// any time.
-type driver struct {
-	host *host.Host
-	// gateway is nil without a model endpoint, or while another process serves
-	// on the run's socket: what is served there is the same.
-	gateway *gateway.Server
-	engine  *loop.Engine
-	watched map[loop.Handle]bool
-	// repo is what the repository was called when this was made.
-	repo string
-
-	pauses
-}
-
-// pauses are when a run goes on. They hold whoever has driven it meanwhile.
-type pauses struct {
-	// pause is when to try again after a step that failed, and pauseFor how long that was
-	// when it was decided: more is left only where the clock was put back since.
-	pause    time.Time
-	pauseFor time.Duration
-	// returns is how often GitHub had come back when it was GitHub that failed the
-	// step, -1 where it was not: the pause ends with its return.
-	returns int64
-	// failing is since when it is GitHub that fails its steps, zero where it does not.
-	failing time.Time
-}
-
 // New makes a reconciler. What is asked of a run that has ended begins another by
 // deliveries, which also say who may ask and answer them.
 func New(cfg Config, deliveries *delivery.Receiver) *Reconciler {
@@ -245,8 +209,8 @@ func New(cfg Config, deliveries *delivery.Receiver) *Reconciler {
 			Mask: cfg.Mask, Now: cfg.Now, Quiet: cfg.Quiet,
 		},
 		mirrors: host.NewMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
-		drivers: map[run.ID]*driver{},
-		life:    life, stop: stop,
+		drivers: map[run.ID]*driver{}, places: newPlaces(cfg.Concurrency),
+		life: life, stop: stop,
 	}
 }
 
@@ -277,14 +241,6 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		delete(r.drivers, id)
 	}
 	return errors.Join(errs...)
-}
-
-func (d *driver) close(ctx context.Context) error {
-	d.host.Close()
-	if d.gateway == nil {
-		return nil
-	}
-	return d.gateway.Close(ctx)
 }
 
 // Advance ticks one run; it is queue.Handlers.Advance.
@@ -409,18 +365,22 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, s loop.State) error {
 	}
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
+	err = r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
 		if s.PullRequest != nil {
 			// What is said on the pull request has to find the run.
 			if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {
 				return err
 			}
 		}
-		if err := r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now()); err != nil {
-			return err
-		}
-		return r.freePlaces(ctx, tx, id, s)
+		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
 	})
+	if err != nil {
+		return err
+	}
+	// The processes that the state has seen end give back their places.
+	r.places.keep(id, s.Occupies())
+	r.wakeNext()
+	return nil
 }
 
 // saving tells that a state is about to be stored; the function that it gives
@@ -431,129 +391,6 @@ func (r *Reconciler) saving(id run.ID) func() {
 	}
 	r.cfg.OnSave(id, false)
 	return func() { r.cfg.OnSave(id, true) }
-}
-
-// trouble answers a step that failed: a pause that grows, or the time GitHub
-// asks for, which counts as no trouble; nor does the time that it is away, or fails. What
-// only a person can fix, and what fails too often, ends the run with its reason.
-// One that was cut off for taking too long counts like any other; one that was
-// cut off because this process stops does not.
-func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s loop.State,
-	err error) (time.Duration, error) {
-	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
-	if ctx.Err() != nil && !late {
-		return 0, err
-	}
-	log := zerolog.Ctx(ctx)
-	class, after := ghapp.Classify(err)
-	if class == ghapp.RateLimited {
-		d.returns = -1
-		log.Info().Dur("retry_after", after).Err(err).Msg("writes to GitHub wait")
-		return r.pause(d, max(after, poll)), nil
-	}
-	if why := r.delay(err); why != "" && s.End == "" && !late {
-		if s.Delayed == nil {
-			log.Warn().Err(err).Str("waits_for", why).Msg("the run waits; no attempt is used")
-		}
-		s = d.engine.Delay(s, why, false)
-		if err := r.save(ctx, row.ID, s); err != nil {
-			return 0, err
-		}
-		if s, err = r.tellDelay(ctx, row, s); err != nil {
-			return 0, err
-		}
-		waited := r.cfg.Now().Sub(s.Delayed.Since)
-		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
-	}
-	giveUp := false
-	if gitHubs := ghapp.Failed(err) && !late; gitHubs {
-		giveUp = r.gitHubFails(d, &s)
-	} else {
-		if s.Troubles == 0 {
-			s.TroubledSince = r.cfg.Now()
-		}
-		s.Troubles++
-		d.failing = time.Time{}
-		giveUp = s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
-	}
-	userErr, byPerson := errors.AsType[*run.UserError](err)
-	byPerson = byPerson && !late
-	switch {
-	case s.End != "" && giveUp:
-		// Telling people on GitHub is what fails: what is left are those who watch.
-		log.Error().Err(err).Msg("run ended without being able to say so")
-		s.Phase = run.PhaseFailed
-		if err := r.save(ctx, row.ID, s); err != nil {
-			return 0, err
-		}
-		d.engine.TellEnd(s)
-		r.retire(ctx, row.ID, d)
-		return 0, nil
-	case s.End == "" && byPerson:
-		s = d.engine.Fail(s, userErr.Error())
-		s.Troubles = 0
-		if unusable, ok := errors.AsType[*host.UnusableError](err); ok {
-			s.EndCause = "config:" + unusable.Content
-		}
-	case s.End == "" && giveUp:
-		s = d.engine.Fail(s, err.Error())
-		s.Troubles = 0
-	}
-	log.Warn().Err(err).Int("in_a_row", s.Troubles).Msg("step failed")
-	if err := r.save(ctx, row.ID, s); err != nil {
-		return 0, err
-	}
-	if s.End == "" {
-		var err error
-		if s, err = r.tellDelay(ctx, row, s); err != nil {
-			return 0, err
-		}
-	}
-	d.returns = -1
-	if class == ghapp.Transient {
-		d.returns = int64(r.cfg.GitHub.Returns()) //nolint:gosec // G115: it counts outages
-	}
-	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
-}
-
-// gitHubFails notes that it is GitHub that fails the run's steps. That is no reason to give
-// up, not even together with other failures, unless it does nothing else for a day: then it
-// is what the run asks for. After the first few the run says what it waits for, and uses
-// none of its time.
-func (r *Reconciler) gitHubFails(d *driver, s *loop.State) (giveUp bool) {
-	now := r.cfg.Now()
-	if d.failing.IsZero() {
-		d.failing = now
-	}
-	s.TroubledSince = now
-	if s.Troubles++; s.Troubles >= gitHubBlips && s.End == "" {
-		*s = d.engine.Delay(*s, "GitHub fails calls or does not answer", false)
-	}
-	return s.Troubles >= maxTroubles && now.Sub(d.failing) >= gitHubFor
-}
-
-// delay says what the server lacks where that is why a step failed, "" where it is not:
-// the run then waits for as long as it takes, and nobody is blamed.
-func (r *Reconciler) delay(err error) string {
-	if delay, ok := errors.AsType[*loop.Delay](err); ok {
-		return delay.Why
-	}
-	if errors.Is(err, sandbox.ErrUnavailable) {
-		return "the engine that runs containers does not answer"
-	}
-	if why := machine.Trouble(err); why != "" {
-		return why
-	}
-	if r.cfg.Lacks == nil {
-		return ""
-	}
-	return r.cfg.Lacks()
-}
-
-// pause keeps the run from being stepped for a while; the queue sleeps less.
-func (r *Reconciler) pause(d *driver, pause time.Duration) time.Duration {
-	d.pause, d.pauseFor = r.cfg.Now().Add(pause), pause
-	return pause
 }
 
 // watch wakes the run as soon as the process has ended, so that nothing waits
@@ -575,293 +412,4 @@ func (r *Reconciler) watch(ctx context.Context, id run.ID, d *driver, h loop.Han
 		}
 		r.cfg.Queue.Wake(nil, id)
 	})
-}
-
-// gatewayDir is where a run's gateway listens. A unix socket's path must stay
-// below 108 bytes, so it is not in the run's own directory.
-func gatewayDir(dataDir string, id run.ID) string {
-	return filepath.Join(dataDir, "gw", shortName(id))
-}
-
-// CheckDataDir says with a *run.UserError that the path of a data directory is
-// too long for the gateways' sockets below it.
-func CheckDataDir(dir string) error { return gateway.CheckDir(gatewayDir(dir, "")) }
-
-// driver gives what is needed to step the run. One is given also with an error,
-// which says that the gateway could not be opened.
-func (r *Reconciler) driver(row store.Run) (*driver, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	d, ok := r.drivers[row.ID]
-	switch {
-	case !ok:
-		d = r.newDriver(row)
-	case d.repo != row.RepoOwner+"/"+row.RepoName: // it was renamed
-		d.host.Close()
-		old := d
-		d = r.newDriver(row)
-		d.gateway, d.pauses = old.gateway, old.pauses
-	}
-	r.drivers[row.ID] = d
-	if r.cfg.Models == nil || d.gateway != nil {
-		return d, nil
-	}
-	cfg := r.cfg.Models.Gateway
-	cfg.Key = r.cfg.Models.Key(row.ID)
-	handler, err := gateway.NewHandler(cfg)
-	if err != nil {
-		return d, fmt.Errorf("make the gateway of run %s: %w", row.ID, err)
-	}
-	server, err := gateway.Listen(gatewayDir(r.cfg.DataDir, row.ID), handler)
-	if err != nil && !errors.Is(err, gateway.ErrInUse) {
-		err = fmt.Errorf("open the gateway of run %s: %w", row.ID, err)
-		if _, byPerson := errors.AsType[*run.UserError](err); byPerson {
-			return d, err
-		}
-		return d, &loop.Delay{Why: "the way to the models cannot be opened", Err: err}
-	}
-	d.gateway = server
-	return d, nil
-}
-
-// newDriver makes a driver that lacks its gateway.
-func (r *Reconciler) newDriver(row store.Run) *driver {
-	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
-	var watch func(run.Event)
-	if r.cfg.Watch != nil {
-		watch = func(ev run.Event) {
-			ev = ev.Of(row.ID, row.RepoOwner+"/"+row.RepoName, r.cfg.Now())
-			ev.URL = fmt.Sprintf("%s/issues/%d", repo.HTMLURL(), row.IssueNumber)
-			r.cfg.Watch(ev)
-		}
-	}
-	hostCfg := host.Config{
-		Dir:  filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
-		Pool: filepath.Join(r.cfg.DataDir, "trees", shortName(row.RepoNode)), Source: r.Source(repo, row.RepoNode),
-		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
-		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
-			MaxBytes: r.cfg.CacheBytes},
-		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,
-		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
-		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
-	}
-	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
-	hostCfg.MergedNotes = func(ctx context.Context) ([]string, error) { return pullrequest.MergedNotes(ctx, repo) }
-	if m := r.cfg.Models; m != nil {
-		key := m.Key(row.ID)
-		hostCfg.Gateway = &host.Gateway{
-			Dir:   gateway.SocketDir(gatewayDir(r.cfg.DataDir, row.ID)),
-			Token: func(start string) string { return gateway.Token(key, start) },
-			Meter: m.Gateway.Meter, Watch: m.Gateway.Watch, Scopes: func() []spend.Scope { return m.Scopes(row, r.cfg.Now()) },
-			NoModels: len(m.Gateway.Upstreams) == 0, Egress: m.Gateway.Egress,
-			ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
-		}
-	}
-	var first func(ctx context.Context) (bool, error)
-	if r.cfg.Welcome {
-		first = func(ctx context.Context) (bool, error) { return r.cfg.Store.FirstRun(ctx, row.RepoNode, row.ID) }
-	}
-	h := host.New(hostCfg)
-	runner := &placing{Runner: h, r: r, row: row}
-	return &driver{
-		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
-		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
-			Publisher: &pullrequest.Publisher{
-				Repo: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
-				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
-				Now:       r.cfg.Now,
-				OpenReady: r.cfg.OpenReady, ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
-				Before: func(ctx context.Context) (run.ID, error) {
-					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
-					if errors.Is(err, store.ErrNotFound) {
-						return "", nil
-					}
-					return earlier.ID, err
-				},
-				Permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
-					return r.authorizer.Permission(ctx, repo, row.RepoNode, login)
-				},
-			},
-			Now: r.cfg.Now, Emit: h.Witness(watch),
-		},
-	}
-}
-
-// describeSandbox says to people how far the sandbox confines, "" where that is always
-// the same.
-func (r *Reconciler) describeSandbox() string {
-	if r.cfg.Sandbox.About().Confinement == nil {
-		return ""
-	}
-	return sandbox.Describe(r.cfg.Sandbox)
-}
-
-// Source is where the branches of a repository are found; node is its identity.
-func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
-	return &host.MirrorSource{
-		Mirrors: r.mirrors, Name: repo.FullName(), Node: node,
-		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth,
-			Through: func(call func() error) error {
-				return r.cfg.GitHub.Through(call, func(err error) bool { return errors.Is(err, gitrepo.ErrUnavailable) })
-			}},
-		Base: r.cfg.Base, ConfigPath: r.cfg.ConfigPath,
-		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
-			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
-				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
-		},
-	}
-}
-
-func shortName[T ~string](id T) string {
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:6])
-}
-
-// drop lets go of what this process holds for a run that has ended, if
-// anything. What is on disk is left to whoever ended it.
-func (r *Reconciler) drop(ctx context.Context, id run.ID) error {
-	r.mu.Lock()
-	d, ok := r.drivers[id]
-	delete(r.drivers, id)
-	r.mu.Unlock()
-	if !ok {
-		return nil
-	}
-	return d.close(context.WithoutCancel(ctx))
-}
-
-// retire lets go of a run that has ended. Its directory is removed: what is
-// worth keeping is on the branch and in the store.
-func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
-	r.mu.Lock()
-	delete(r.drivers, id)
-	r.mu.Unlock()
-	err := d.close(context.WithoutCancel(ctx))
-	if derr := errors.Join(d.host.Delete(context.WithoutCancel(ctx)),
-		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
-		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
-	}
-	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))
-	if err != nil {
-		// The run itself has ended and is saved; ticking it again fixes nothing.
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("cleaning up after a run failed")
-	}
-}
-
-// lastLines is how much of an agent's words a check run shows.
-const lastLines = 60
-
-// maxWords bounds them, in bytes; GitHub takes 65,535.
-const maxWords = 16 << 10
-
-// lastWords gives the end of what the run's last agent did, as Markdown.
-func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
-	if r.cfg.Transcripts == nil {
-		return nil
-	}
-	return func() (string, error) {
-		tail, err := r.cfg.Transcripts.Tail(id, func(name string, emit func(agent.Activity)) agent.Parser {
-			if name != r.cfg.AgentName {
-				return nil
-			}
-			return r.cfg.Backend.NewParser(emit)
-		}, lastLines)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && tail == "" {
-			return "", nil
-		}
-		if err != nil { // the run does not wait for it
-			return "The agents' output cannot be read at the moment. For all of it, run this on the server: `ralph-bot transcript " +
-				string(id) + "`.", nil //nolint:nilerr // it is told
-		}
-		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
-			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
-	}
-}
-
-// prune removes transcripts that are older, or more, than is kept.
-func (r *Reconciler) prune(ctx context.Context) error {
-	if r.cfg.Transcripts == nil {
-		return nil
-	}
-	active, err := r.isActive(ctx)
-	if err != nil {
-		return fmt.Errorf("prune transcripts: %w", err)
-	}
-	return r.cfg.Transcripts.Prune(r.cfg.TranscriptLimits, r.cfg.Now(), active)
-}
-
-// isActive tells the runs that have not ended by now.
-func (r *Reconciler) isActive(ctx context.Context) (func(run.ID) bool, error) {
-	rows, err := r.cfg.Store.ActiveRuns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return func(id run.ID) bool {
-		return slices.ContainsFunc(rows, func(row store.Run) bool { return row.ID == id })
-	}, nil
-}
-
-// Sweep removes what runs left on disk that have ended, or that the store does
-// not know: a process that died between the two did not come to it.
-func (r *Reconciler) Sweep(ctx context.Context) error {
-	if err := r.adopt(ctx); err != nil {
-		return err
-	}
-	left, err := r.leftovers(ctx)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, dir := range left {
-		if filepath.Base(filepath.Dir(dir)) == "runs" {
-			errs = append(errs, r.evict(ctx, run.ID(filepath.Base(dir))))
-			continue
-		}
-		if err := gitrepo.RemoveAll(dir); err != nil {
-			errs = append(errs, fmt.Errorf("remove what a run left: %w", err))
-		}
-	}
-	if reap := r.cfg.Sandbox.About().Reap; reap != nil {
-		if _, err := reap(ctx); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(append(errs, r.prune(ctx))...)
-}
-
-// leftovers are the directories of runs that have ended, or that the store does not know.
-func (r *Reconciler) leftovers(ctx context.Context) ([]string, error) {
-	// The directories first: one that is there now belongs to a run that was
-	// stored before.
-	left := map[string]string{}
-	for _, kind := range []string{"runs", "gw"} {
-		entries, err := os.ReadDir(filepath.Join(r.cfg.DataDir, kind))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("look for what runs left: %w", err)
-		}
-		for _, e := range entries {
-			left[filepath.Join(kind, e.Name())] = filepath.Join(r.cfg.DataDir, kind, e.Name())
-		}
-	}
-	keep := func(id run.ID) {
-		delete(left, filepath.Join("runs", string(id)))
-		delete(left, filepath.Join("gw", shortName(id)))
-	}
-	active, err := r.cfg.Store.ActiveRuns(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("look for what runs left: %w", err)
-	}
-	for _, row := range active {
-		keep(row.ID)
-	}
-	// Then those that are at work here: whoever ends a run tidies up after it when its row
-	// says already that it has ended.
-	r.claimed.Range(func(id, _ any) bool {
-		if id, ok := id.(run.ID); ok {
-			keep(id)
-		}
-		return true
-	})
-	return slices.Sorted(maps.Values(left)), nil
 }

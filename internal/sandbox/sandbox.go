@@ -120,51 +120,9 @@ type About struct {
 	// leaves alone what another installation started.
 	Reap func(ctx context.Context) (int, error)
 
-	// Images makes the images that commands run in.
-	Images Images
-
 	// Confinement tells how much is kept apart, where the machine decides that. Where it
 	// is nil, commands always are. The first call may take as long as a command.
 	Confinement func() Confinement
-}
-
-// Images makes the images that commands run in, and removes them.
-type Images interface {
-	// Build makes the image in the background, unless it is there or under way,
-	// and says how that stands; ask again until it is not Running. It ends with
-	// this process, and whoever asks next begins anew. The error is of the
-	// engine, or ErrNoRegistry; a build that fails is a BuildStatus. Asking again tries again.
-	Build(ctx context.Context, b Build) (BuildStatus, error)
-	// Expire removes images of Build that nobody has asked it for since a time, and says
-	// how many there were and what they hold in bytes, with what they share with others.
-	// Those of containers stay, of another installation, and those to keep, by name.
-	Expire(ctx context.Context, before time.Time, keep func(name string) bool) (n int, bytes int64, err error)
-}
-
-// Build says how an image is made. Its Name stands for all of the rest: two
-// builds of one name must make the same image.
-type Build struct {
-	// Name is the reference that the image gets.
-	Name string
-	// Context opens the tar file of what the instructions see, and Dockerfile is
-	// the path of the instructions in it.
-	Context    func(ctx context.Context) (io.ReadCloser, error)
-	Dockerfile string
-	Args       map[string]string
-	Target     string
-	// Timeout ends it; MemoryBytes and CPUs bound each of its commands, 0 means
-	// the sandbox's default and no bound.
-	Timeout     time.Duration
-	MemoryBytes int64
-	CPUs        float64
-}
-
-// BuildStatus is how a build stands.
-type BuildStatus struct {
-	Running bool
-	// Failed says why there is no image, "" where there is one. Output is the end
-	// of what the build said, which is its author's own words.
-	Failed, Output string
 }
 
 // Confinement is how much a sandbox keeps apart on this machine.
@@ -202,9 +160,6 @@ var (
 	// ErrUnavailable: what runs the commands does not answer. It may be back in
 	// a moment: nothing is known of the command, and the call may be repeated.
 	ErrUnavailable = errors.New("sandbox: the engine does not answer")
-	// ErrNoRegistry: the registry of an image that is to be pulled does not answer. It may be
-	// back in a moment.
-	ErrNoRegistry = errors.New("sandbox: the registry does not answer")
 	// ErrNoImage: the engine does not have the image.
 	ErrNoImage = errors.New("sandbox: no such image")
 )

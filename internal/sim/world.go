@@ -352,11 +352,6 @@ func (w *world) StartGate(ctx context.Context, _ loop.State, g loop.GateStart) (
 	return loop.Handle(g.Name), nil
 }
 
-// BuildImage implements loop.Runner. Nothing here has an image.
-func (w *world) BuildImage(context.Context, loop.State, loop.Image) (loop.ImageStatus, error) {
-	return loop.ImageStatus{}, nil
-}
-
 // flakiness is how often the flaky test fails.
 const flakiness = 0.3
 

@@ -183,32 +183,6 @@ CREATE TABLE spend_hosts (
     UNIQUE (start, host, blocked)
 ) STRICT;
 
--- Processes of runs that were let in, and those that wait for it: one row for each
--- process that a run has, or wants, at work. It goes with the state that has seen the
--- process end.
-CREATE TABLE places (
-    run_id     TEXT    NOT NULL,
-    process    TEXT    NOT NULL PRIMARY KEY,
-    repo       TEXT    NOT NULL,
-    owner      TEXT    NOT NULL,
-    person     TEXT    NOT NULL,
-    answer     INTEGER NOT NULL,
-    came_at    INTEGER NOT NULL,
-    asked_at   INTEGER NOT NULL,
-    seen_at    INTEGER NOT NULL,
-    granted_at INTEGER NOT NULL DEFAULT 0,
-    line       INTEGER NOT NULL,
-    why        TEXT    NOT NULL
-) STRICT;
-
-CREATE INDEX places_run ON places (run_id);
-
--- When an owner or a repository last had a turn.
-CREATE TABLE turns (
-    name TEXT    NOT NULL PRIMARY KEY,
-    at   INTEGER NOT NULL
-) STRICT;
-
 -- One row, written for no other reason than to see whether it reaches the disk.
 CREATE TABLE probe (
     id    INTEGER PRIMARY KEY CHECK (id = 1),

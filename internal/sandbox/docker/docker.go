@@ -111,8 +111,6 @@ type Sandbox struct {
 	// once they were looked for.
 	found   *paths
 	filters []string
-	// builds are those of this process whose end was not told yet, by name.
-	builds map[string]chan built
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -139,7 +137,6 @@ func New(o Options) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{},
-		builds: map[string]chan built{},
 	}
 	if s.uid == 0 {
 		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
@@ -149,7 +146,7 @@ func New(o Options) (*Sandbox, error) {
 
 // About implements sandbox.Sandbox.
 func (s *Sandbox) About() sandbox.About {
-	return sandbox.About{Name: "docker", Reap: s.Reap, Images: s}
+	return sandbox.About{Name: "docker", Reap: s.Reap}
 }
 
 // Check implements sandbox.Sandbox.

@@ -19,9 +19,6 @@ type Facts struct {
 	// ImageBytes is the size of the image that Check expects, 0 where none was
 	// named.
 	ImageBytes int64
-	// Built counts the images that bots built on the engine, and BuiltBytes is what they hold.
-	Built      int
-	BuiltBytes int64
 	// Inside says that this process runs in a container of the engine, and
 	// Paths what it shares with the machine then.
 	Inside bool
@@ -48,9 +45,6 @@ func (s *Sandbox) Facts(ctx context.Context) (Facts, error) {
 		}
 		f.ImageBytes = image.Size
 	}
-	if f.Built, f.BuiltBytes, err = s.built(ctx); err != nil {
-		return f, err
-	}
 	p, err := s.paths(ctx)
 	if err != nil {
 		return f, err
@@ -70,9 +64,6 @@ func (f Facts) String() string {
 	}
 	if f.ImageBytes > 0 {
 		line += fmt.Sprintf("; the image is here (%d MB)", f.ImageBytes/1_000_000)
-	}
-	if f.Built > 0 {
-		line += fmt.Sprintf("; %d images were built (%d MB)", f.Built, f.BuiltBytes/1_000_000)
 	}
 	return line
 }
