@@ -146,8 +146,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		}
 		t.FailNow()
 	}
-	// In the local sandbox Copilot is the only one that does not tell.
-	if got.Run.CostUSD <= 0 != (local && name == "copilot") || got.Run.CostUSD > 1 {
+	if got.Run.CostUSD <= 0 || got.Run.CostUSD > 1 {
 		t.Errorf("cost $%f", got.Run.CostUSD)
 	}
 	for _, r := range api.Requests() {

@@ -109,6 +109,9 @@ func (p preset) Command(inv Invocation) (Command, error) {
 	return cmd, client(&cmd, p.self, "exec "+strings.Join(words, " "), inv)
 }
 
+// presetProvider is the name that presets give to a provider of their own.
+const presetProvider = "ralph"
+
 // NewParser implements Backend.
 func (p preset) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) }
 
@@ -137,7 +140,9 @@ func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
 	switch kind {
 	case "init":
 		d.cwd = strings.Clone(strings.TrimSuffix(text(e.Get("cwd")), "/"))
-		f.result.Version, f.result.Model = oneLine(text(e.Get("agent.version"))), oneLine(text(e.Get("model")))
+		f.result.Version = oneLine(text(e.Get("agent.version")))
+		// Where a preset of ours names the model's provider, it is not the model's name.
+		f.result.Model = oneLine(strings.TrimPrefix(text(e.Get("model")), presetProvider+"/"))
 		f.emit(Activity{Kind: ActivityInit, Text: oneLine(strings.Join([]string{
 			text(e.Get("agent.name")), f.result.Version, f.result.Model,
 		}, " "))})
@@ -164,7 +169,9 @@ func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
 // ended handles the answer to the prompt.
 func (d *acpDialect) ended(f *feed, result gjson.Result) {
 	f.result.Answered = true
-	if u := result.Get("usage"); u.IsObject() {
+	if quota := result.Get("_meta.quota.token_count"); quota.IsObject() { // Gemini's way
+		f.use(run.Usage{InputTokens: tokens(quota.Get("input_tokens")), OutputTokens: tokens(quota.Get("output_tokens"))})
+	} else if u := result.Get("usage"); u.IsObject() {
 		f.use(run.Usage{
 			InputTokens:     tokens(u.Get("inputTokens")),
 			OutputTokens:    tokens(u.Get("outputTokens")) + tokens(u.Get("thoughtTokens")),

@@ -90,7 +90,7 @@ type About struct {
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.
 	HoldsCredential bool
-	// Hides are files and directories at the top of the work tree that the agent
+	// Hides are files and directories of the work tree that the agent
 	// must not find: it would run what they name, and cannot be told not to.
 	Hides []string
 }

@@ -10,7 +10,9 @@ import (
 // proxy as its model provider, and needs no account; by itself it needs one.
 func copilot(c cli, self string) Backend {
 	c.pkg, c.tried, c.apis = "@github/copilot", "1.0.102", []run.Provider{run.ProviderOpenAI}
-	return preset{cli: c, self: self, start: startCopilot, mount: cli.mount}
+	// Over the protocol the CLI trusts the work tree, and runs what these name.
+	hides := []string{".github/hooks", ".github/copilot"}
+	return preset{cli: c, self: self, hides: hides, start: startCopilot, mount: cli.mount}
 }
 
 func startCopilot(c cli, inv Invocation, proxied bool) (Command, error) {
@@ -23,10 +25,7 @@ func startCopilot(c cli, inv Invocation, proxied bool) (Command, error) {
 	cmd := Command{
 		Argv: []string{
 			c.binary(), "--acp", "--no-color", "--log-level", "none",
-			// The sandbox is the border, not a dialogue nobody would answer. Hooks
-			// and servers of the work tree stay out: the CLI reads them where a
-			// person said that the directory is to be trusted, which a fresh home
-			// does not know of.
+			// The sandbox is the border, not a dialogue nobody would answer.
 			"--allow-all", "--no-ask-user", "--no-auto-update", "--no-remote", "--disable-builtin-mcps",
 		},
 		Env: map[string]string{},

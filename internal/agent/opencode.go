@@ -38,13 +38,13 @@ func startOpencode(c cli, inv Invocation, proxied bool) (Command, error) {
 		permission[tool] = "deny"
 	}
 	config, err := json.Marshal(object{
-		"provider": object{"ralph": object{
-			"npm": "@ai-sdk/openai-compatible", "name": "ralph",
+		"provider": object{presetProvider: object{
+			"npm": "@ai-sdk/openai-compatible", "name": presetProvider,
 			// The CLI puts the variable's value there.
 			"options": object{"baseURL": base, "apiKey": "{env:OPENAI_API_KEY}"}, //nolint:gosec // G101: the name of a variable
 			"models":  object{inv.Model: object{"name": inv.Model}},
 		}},
-		"model": "ralph/" + inv.Model, "small_model": "ralph/" + inv.Model,
+		"model": presetProvider + "/" + inv.Model, "small_model": presetProvider + "/" + inv.Model,
 		"permission": permission, "share": "disabled", "autoupdate": false,
 	})
 	if err != nil {

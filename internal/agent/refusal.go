@@ -82,27 +82,32 @@ func (r refusal) outcome() Outcome {
 	if why := classify(r.status, ""); why != OutcomeErrored {
 		return why
 	}
-	for _, t := range badRequests() {
-		if t.words.MatchString(r.message) {
-			return t.why
+	for _, known := range knownWords() {
+		if known.begin.MatchString(r.message) {
+			return known.why
 		}
 	}
 	return OutcomeErrored
 }
 
-// badRequest is a refusal that an API tells with status 400, as it does the agent's own
-// faults: only its words, which the message begins with, say which one it is.
-type badRequest struct {
-	words *regexp.Regexp
+// known is a refusal that an API tells with status 400, as it does the agent's own faults, or
+// that a CLI tells without one: only the words that it begins with say which one it is.
+type known struct {
+	begin *regexp.Regexp
 	why   Outcome
 }
 
-var badRequests = sync.OnceValue(func() []badRequest {
-	return []badRequest{
-		{regexp.MustCompile(`^(?i:(?:your )?credit balance is too low)`), OutcomeCredit},
-		{regexp.MustCompile(`^(?i:api key (?:not valid|expired))`), OutcomeAuth},
-		{regexp.MustCompile(`^(?i:prompt is too long|input is too long|the input token count|this model's maximum context length)`), OutcomeContext},
+var knownWords = sync.OnceValue(func() []known {
+	var all []known
+	for why, words := range map[Outcome]string{
+		OutcomeCredit:  `(?:your )?credit balance is too low`,
+		OutcomeAuth:    `(?:invalid )?(?:x-)?api[- ]key\b|not logged in|please run /login|(?:your )?oauth (?:access )?token`,
+		OutcomeModel:   `there['’]s an issue with the selected model`,
+		OutcomeContext: `(?:prompt|input) is too long|the input token count|this model's maximum context length`,
+	} {
+		all = append(all, known{regexp.MustCompile(`^(?i:` + words + `)`), why})
 	}
+	return all
 })
 
 // classify names the class of a failure from the HTTP status of the API and the

@@ -64,18 +64,21 @@ func readError(line string) Outcome {
 
 // explain finds what the trouble of a call is that the stream does not name: in what the
 // agent reports as an error or, of one that only prints, in its last words. A call that
-// reports success is believed, unless it says nothing but when a limit ends, and used
-// nothing: some CLIs give an error for a result. What is not known, and comes before any
-// work, is none of the task's.
+// reports success is believed, unless it says nothing else and used nothing: some CLIs give
+// an error for a result. What is not known, and comes before any work, is none of the
+// task's.
 func (r Result) explain(byExit bool, code int, stderr string, at time.Time) Result {
 	words := r.Error
 	switch {
 	case r.Outcome == OutcomeCompleted && !r.worked() && len(r.FinalText) <= maxActivityText:
-		words = oneLine(r.FinalText)
-		if readError(words) != OutcomeRateLimited || limitEnd(words, at).IsZero() {
-			return r
+		said := oneLine(r.FinalText)
+		why := readError(said)
+		if byExit && (why != OutcomeRateLimited || limitEnd(said, at).IsZero()) {
+			why = ""
 		}
-		r.Outcome, r.Error = OutcomeRateLimited, words
+		if why != "" {
+			words, r.Outcome, r.Error = said, why, said
+		}
 	case byExit && r.Outcome == OutcomeErrored:
 		if code == 126 || code == 127 { // what a shell exits with
 			r.Outcome, r.Error = OutcomeMissing, missing(code, stderr)

@@ -43,6 +43,11 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			result("true", `API Error: 401 {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"OAuth token has expired.\"}} · Please run /login`),
 			"", 1, OutcomeAuth, "401",
 		},
+		"claude: key":            {"claude", used + result("true", noKey), "", 1, OutcomeAuth, "Please run /login"},
+		"claude: key, a success": {"claude", result("false", noKey), "", 0, OutcomeAuth, "Please run /login"},
+		"claude: model": {
+			"claude", result("true", "There’s an issue with the selected model (opus-9). It may not exist."), "", 1, OutcomeModel, "opus-9",
+		},
 		"claude: failed to": {
 			"claude", result("true", "Failed to authenticate. API Error: 401 Invalid bearer token"), "", 1, OutcomeAuth,
 			"bearer",
@@ -68,7 +73,7 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			"Credit balance is too low", 1, OutcomeErrored, "turns",
 		},
 		// What nobody knows, before any work: a wait. After work it is the task's.
-		"claude: key":           {"claude", result("true", noKey), "", 1, OutcomeRefused, "Please run /login"},
+		"claude: a login":       {"claude", result("true", "Log in again"), "", 1, OutcomeRefused, "Log in"},
 		"claude: no connection": {"claude", result("true", "API Error: Connection error."), "", 1, OutcomeRefused, "Connection"},
 		"claude: of tomorrow":   {"claude", result("true", "Your plan rests today"), "", 1, OutcomeRefused, "rests"},
 		"claude: unheard of, after work": {
@@ -100,8 +105,8 @@ func TestTroubleIsNoTasks(t *testing.T) {
 		"prose": {
 			"claude", used + result("false", "Session limit reached ∙ resets 6am"), "", 0, OutcomeCompleted, "",
 		},
-		"prose that used none": {
-			"claude", result("false", "Credit balance is too low: the page says so now."), "", 0, OutcomeCompleted, "",
+		"prose of a program": {
+			"command", "Credit balance is too low\nis what the page says now.\n", "", 0, OutcomeCompleted, "",
 		},
 		"prose of limits": {
 			"command", "The page now says: limit reached, resets 6am.\n", "", 0, OutcomeCompleted, "",

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -75,6 +76,8 @@ func (b *box) end(s sandbox.Status) {
 type talker struct {
 	agent.Backend
 	result agent.Result
+	// final: its last message is seen from the beginning.
+	final bool
 }
 
 func (talker) Command(inv agent.Invocation) (agent.Command, error) {
@@ -83,16 +86,19 @@ func (talker) Command(inv agent.Invocation) (agent.Command, error) {
 
 func (talker) About() agent.About { return agent.About{} }
 
-func (t talker) NewParser(func(agent.Activity)) agent.Parser { return said{result: t.result} }
+func (t talker) NewParser(func(agent.Activity)) agent.Parser {
+	return said{result: t.result, final: t.final}
+}
 
 type said struct {
 	io.Writer
 	result agent.Result
+	final  bool
 }
 
 func (s said) Write(p []byte) (int, error) { return len(p), nil }
 
-func (said) Final() bool { return false }
+func (s said) Final() bool { return s.final }
 
 func (s said) Close() agent.Result { return s.result }
 
@@ -111,7 +117,7 @@ func metered(t *testing.T, says agent.Result, change ...func(*host.Gateway)) (*h
 	}
 	h := host.New(host.Config{
 		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b,
-		Backend: talker{result: says}, Gateway: gw,
+		Backend: talker{result: says, final: says.Outcome == agent.OutcomeCompleted}, Gateway: gw,
 		Limits: func(asked run.Limits) run.Limits { return asked },
 	})
 	s := loop.State{
@@ -268,4 +274,24 @@ func TestUseOfALostAgent(t *testing.T) {
 		err == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
+}
+
+// TestResultWithoutAnEnd: a process that goes on after its agent's last message is ended
+// after half a minute, and the work counts.
+func TestResultWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h, _, _, handle := metered(t, agent.Result{Outcome: agent.OutcomeCompleted, FinalText: "RALPH_RESULT: done"})
+		begin := time.Now()
+		if err := h.Await(t.Context(), handle); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(begin).Round(time.Second); waited != 30*time.Second {
+			t.Errorf("ended after %s", waited)
+		}
+		got, err := h.ObserveAgent(t.Context(), handle)
+		if err != nil || got.Outcome != loop.AgentCompleted || got.Final != "RALPH_RESULT: done" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }

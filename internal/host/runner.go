@@ -879,17 +879,35 @@ func (h *Host) unwatch(lh loop.Handle) {
 type liveAgent struct {
 	parser agent.Parser
 	offset int64
+	// final is when the agent's last message was seen, zero before.
+	final time.Time
 }
 
-// activityPause is how often a watched agent's output is looked at. It delays
-// what a person sees, never the loop.
-const activityPause = 150 * time.Millisecond
+const (
+	// activityPause is how often a watched agent's output is looked at. It delays
+	// what a person sees, never the loop.
+	activityPause = 150 * time.Millisecond
+	// endTime is how long a process may go on once its agent's last message was seen: what
+	// is left then works on nothing, such as a server that a test has started.
+	endTime = 30 * time.Second
+)
 
-// follow reads what the agent wrote since the last look and tells of it.
+// follow reads what the agent wrote since the last look and tells of it. Where the work is
+// there and the process is not gone, it ends that.
 func (h *Host) follow(ctx context.Context, lh loop.Handle, handle process) error {
-	if h.cfg.Emit == nil {
-		return nil
+	late, err := h.read(ctx, lh, handle)
+	if err != nil || !late {
+		return err
 	}
+	if err := h.cfg.Sandbox.Stop(ctx, handle.Handle, "its work was done, and it did not end"); err != nil {
+		return fmt.Errorf("end %s: %w", handle.start(), err)
+	}
+	return nil
+}
+
+// read reads what the agent wrote since the last look. late says that its last message was
+// seen so long ago that its process is not waited for.
+func (h *Host) read(ctx context.Context, lh loop.Handle, handle process) (late bool, err error) {
 	h = h.main() // who waits and who observes share what they have read
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -900,7 +918,13 @@ func (h *Host) follow(ctx context.Context, lh loop.Handle, handle process) error
 	}
 	n, err := h.logs(ctx, handle, live.offset, live.parser)
 	live.offset += n
-	return err
+	switch {
+	case !live.parser.Final():
+		live.final = time.Time{}
+	case live.final.IsZero():
+		live.final = time.Now()
+	}
+	return !live.final.IsZero() && time.Since(live.final) >= endTime, err
 }
 
 func (h *Host) activity(a agent.Activity) {
@@ -908,6 +932,9 @@ func (h *Host) activity(a agent.Activity) {
 	case agent.ActivityInit, agent.ActivityOther:
 		return
 	case agent.ActivityTool, agent.ActivityText, agent.ActivityError, agent.ActivityRetry:
+	}
+	if h.cfg.Emit == nil {
+		return
 	}
 	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: a.String(), Usage: a.Usage})
 }
