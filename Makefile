@@ -68,8 +68,11 @@ bench: ## Run the benchmarks, for BENCHTIME (1s) each
 	scripts/bench.sh
 
 .PHONY: sim
-sim: ## Measure the loop with faulty agents; SEED, MIX (a file) and RUNS choose others
-	go run ./cmd/bot sim $(if $(SEED),--seed $(SEED)) $(if $(MIX),--mix $(MIX)) $(if $(RUNS),--runs $(RUNS))
+sim: SEED ?= $(shell date +%s)
+sim: RUNS ?= 20
+sim: ## Measure the loop with faulty agents that SEED (the time) draws, RUNS (20) times as many as the gate has for a seed
+	@echo "SEED=$(SEED) RUNS=$(RUNS)"
+	RALPH_TEST_SEED=$(SEED) RALPH_TEST_RUNS=$(RUNS) go test -v -count=1 -timeout 1h -run '^TestSimulation$$' ./internal/loop
 
 .PHONY: tools
 tools: ## Install the pinned linters and test packages, once for the machine

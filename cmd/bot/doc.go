@@ -43,9 +43,6 @@
 // Package ghsim is a GitHub in one process; `bot demo`, `bot ghsim` and the
 // tests run on it.
 //
-// Package sim plays faulty agents around the loop, in memory and on a virtual
-// clock, and measures it beside a plain Ralph loop (`make sim`).
-//
 // The files of this package hold one sub-command each: flags in, wiring, exit
 // code out. main.go is where it begins; docs/architecture.md draws the map.
 package main

@@ -56,7 +56,7 @@ func (a *app) troubles(ctx context.Context) (names []string) {
 		names = append(names, "disk")
 	}
 	oldest, err := a.store.OldestWaiting(ctx)
-	if waits := a.sweeper.Now().Sub(oldest); err == nil && !oldest.IsZero() && waits > maxWait {
+	if waits := a.deliveries.Now().Sub(oldest); err == nil && !oldest.IsZero() && waits > maxWait {
 		a.log.Error().Dur("waits", waits).Msg("not ready: webhooks wait too long")
 		names = append(names, fmt.Sprintf("the oldest webhook waits for %s", waits.Round(time.Minute)))
 	}

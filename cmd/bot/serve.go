@@ -32,14 +32,11 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
-	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
-	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/store"
@@ -147,8 +144,6 @@ type app struct {
 	queue      *queue.Queue
 	deliveries *delivery.Receiver
 	reconciler *reconcile.Reconciler
-	repeater   *publish.Repeater
-	sweeper    *redelivery.Sweeper
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
@@ -176,9 +171,6 @@ type observers struct {
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
 	writeEvery time.Duration
-	// patience is how long a run waits for a label or a reaction before the repeater makes it, zero
-	// for publish.FirstPatience.
-	patience time.Duration
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
@@ -190,9 +182,6 @@ type observers struct {
 func (obs observers) withDefaults(cfg config.Server) (_ observers, err error) {
 	if obs.now == nil {
 		obs.now = time.Now
-	}
-	if obs.patience == 0 {
-		obs.patience = publish.FirstPatience
 	}
 	if obs.room == nil {
 		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
@@ -391,16 +380,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		return nil, err
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Welcome = a.queue, a.queue, cfg.Welcome
-	p.deliveries.Patience = obs.patience
-	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
-		return a.github.Repo(at.Installation, at.Owner, at.Name)
-	}}
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
-	a.sweeper = &redelivery.Sweeper{
-		Store: a.store, GitHub: a.github, Label: cfg.Label, Deliver: a.deliveries.Deliver,
-		Comments: a.deliveries.Comments, Serves: cfg.People.Serves, Now: p.deliveries.Now,
-	}
 	return a, nil
 }
 
@@ -599,7 +580,7 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 		defer tick.Stop()
 		defer tidying.Stop()
 		look := func() {
-			if err := a.catchUp(ctx); err != nil && ctx.Err() == nil {
+			if err := a.deliveries.Redeliver(ctx); err != nil && ctx.Err() == nil {
 				a.log.Warn().Err(err).Msg("making up for what was missed failed; it is tried again")
 			}
 		}
@@ -635,7 +616,6 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 func (a *app) keepRepeating(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
 	var work sync.WaitGroup
-	work.Go(func() { a.repeater.Run(ctx) })
 	return func() {
 		cancel()
 		work.Wait()
@@ -644,7 +624,7 @@ func (a *app) keepRepeating(ctx context.Context) (end func()) {
 
 // tidy removes what nobody needs any more, and logs what that was.
 func (a *app) tidy(ctx context.Context) error {
-	pruned, err := a.store.Prune(ctx, a.sweeper.Now(), digestOf)
+	pruned, err := a.store.Prune(ctx, a.deliveries.Now())
 	removed, cerr := a.reconciler.CollectGarbage(ctx)
 	tell := func(kind string, count, bytes int64) {
 		if count > 0 {
@@ -658,17 +638,6 @@ func (a *app) tidy(ctx context.Context) error {
 		tell(g.Kind, int64(g.Count), g.Bytes)
 	}
 	return errors.Join(err, cerr)
-}
-
-// digestOf is what stays of a run's state when the run is removed.
-func digestOf(state []byte) (costUSD float64, iterations int, err error) {
-	s, err := loop.Decode(state)
-	return run.Dollars(s.Usage.CostUSD), s.Iterations(), err
-}
-
-// catchUp makes up for what went wrong while nobody was there.
-func (a *app) catchUp(ctx context.Context) error {
-	return errors.Join(a.sweeper.CatchUp(ctx), a.reconciler.TellLate(ctx))
 }
 
 func (a *app) close() error {

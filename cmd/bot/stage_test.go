@@ -46,8 +46,6 @@ type stage struct {
 	install ghsim.Installation
 	dir     string
 	config  config.Server
-	// forgets: the database has lost what was committed last.
-	forgets bool
 	// token is the person's own.
 	token string
 	// now is the App's clock, which tests put on by clock.
@@ -205,7 +203,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: quiet, now: st.now,
-		patience: longestWait, room: st.room,
+		room:   st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {

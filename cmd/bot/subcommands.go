@@ -35,7 +35,6 @@ type commands struct {
 	Help       helpCmd       `cmd:"" help:"Show help for a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 
-	Sim         simCmd         `cmd:"" hidden:"" help:"Measure the loop with simulated faulty agents, next to a plain Ralph loop."`
 	ACPClient   acpClientCmd   `cmd:"" name:"acp-client" hidden:"" help:"Speak the Agent Client Protocol with an agent: read a prompt from stdin and print what the agent does."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Act as the scripted agent: read a prompt from stdin and follow a script."`
 }

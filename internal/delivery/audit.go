@@ -6,7 +6,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -76,7 +75,7 @@ func (r *Receiver) audit(ctx context.Context, guid string, in handlers.Subject, 
 }
 
 // why says in a few words why somebody was refused, or what they were allowed for.
-func why(st authorization.Standing) string {
+func why(st Standing) string {
 	switch {
 	case st.Denied != "" && st.Role != "":
 		return string(st.Denied) + ": " + st.Role

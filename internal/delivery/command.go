@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -65,7 +64,7 @@ type order struct {
 
 	repo  *ghapp.Repo
 	place int
-	by    authorization.Standing
+	by    Standing
 	input store.Input
 	// last is the newest run of the issue, zero for none, and was its state.
 	last store.Run
@@ -81,7 +80,7 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 	if in.SenderType != "User" {
 		// Bots that answer each other would never end.
 		return r.decide(ctx, d.GUID, OutcomeRefused, in.Subject,
-			refused("/ralph "+string(in.Command.Verb), string(authorization.DeniedBot)), nil)
+			refused("/ralph "+string(in.Command.Verb), string(DeniedBot)), nil)
 	}
 	if in.Command.Verb == review.VerbDo {
 		// What people do not see is not what they asked for.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
@@ -12,28 +11,28 @@ import (
 
 // denialText says why somebody may not, "" where nothing is to be said. command: they
 // asked by a command, and otherwise by the label.
-func (r *Receiver) denialText(in handlers.Subject, s authorization.Standing, author handlers.Author,
+func (r *Receiver) denialText(in handlers.Subject, s Standing, author handlers.Author,
 	command bool) string {
 	label := r.Decoder.Label
 	switch s.Denied {
-	case authorization.DeniedRole:
+	case DeniedRole:
 		if command {
 			return publish.CommandRefusalText(in.SenderLogin, s.Role)
 		}
 		return publish.RefusalText(in.SenderLogin, s.Role, label)
-	case authorization.DeniedUnknown:
+	case DeniedUnknown:
 		return publish.CannotAskText(in.SenderLogin)
-	case authorization.DeniedAuthor:
+	case DeniedAuthor:
 		if command { // two people's words in one comment: nobody meant us to hear both
 			return ""
 		}
 		return publish.AuthorRefusalText(in.SenderLogin, author.Login, label)
-	case authorization.DeniedBot:
+	case DeniedBot:
 		if command { // bots that answer each other would never end
 			return ""
 		}
 		return publish.BotRefusalText(in.SenderLogin, label)
-	case authorization.DeniedSelf:
+	case DeniedSelf:
 		return ""
 	}
 	return ""
@@ -41,9 +40,9 @@ func (r *Receiver) denialText(in handlers.Subject, s authorization.Standing, aut
 
 // denialOccasion is what a refusal is said once for: once per person and issue, and
 // where GitHub did not answer once an hour.
-func (r *Receiver) denialOccasion(in handlers.Subject, s authorization.Standing) string {
+func (r *Receiver) denialOccasion(in handlers.Subject, s Standing) string {
 	key := fmt.Sprintf("refused:%d", in.SenderID)
-	if s.Denied == authorization.DeniedUnknown {
+	if s.Denied == DeniedUnknown {
 		key = fmt.Sprintf("unknown:%d:%s", in.SenderID, r.Now().UTC().Format("2006-01-02T15"))
 	}
 	return key

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -100,7 +99,7 @@ func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.Withdr
 		taken = !settled
 		return err
 	})
-	if err != nil || taken || in.Deleted || !authorization.CouldWrite(was.Role) { // it would have done nothing
+	if err != nil || taken || in.Deleted || !CouldWrite(was.Role) { // it would have done nothing
 		return err
 	}
 	return r.Comments.Comment(ctx, r.repoOf(in.Subject), max(in.Issue, in.Pull), "withdrawn:"+in.Source,
@@ -138,7 +137,7 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	}
 	role := ""
 	if in.Kind != store.InputChecks {
-		var st authorization.Standing
+		var st Standing
 		if role, st, err = r.reviewer(ctx, d, in); err != nil {
 			return err
 		}
@@ -172,7 +171,7 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 		return r.mark(ctx, d.GUID, outcomeKept, keep)
 	}
 	return r.decide(ctx, d.GUID, outcomeKept, in.Subject,
-		decision{actionReview, role == "bot" || authorization.CouldWrite(role), role}, keep)
+		decision{actionReview, role == "bot" || CouldWrite(role), role}, keep)
 }
 
 // ReadAlong keeps what an event says in a conversation as dealt with: it brings no work by
@@ -222,7 +221,7 @@ func feedbackInput(d store.Delivery, in handlers.FeedbackIntent, issue int, role
 // acknowledge answers a command in a review at once, as one in an ordinary comment
 // is answered. What else is said in reviews is not, nor what bots say.
 func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, row store.Run,
-	st authorization.Standing) error {
+	st Standing) error {
 	node, inThread := "", false
 	switch said := in.Detail.(type) {
 	case *handlers.Review:
@@ -259,12 +258,12 @@ func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, 
 // role as GitHub says, down to "none"; "bot" of a bot that the server listens to,
 // and "" of any other.
 func (r *Receiver) reviewer(ctx context.Context, d store.Delivery,
-	in handlers.FeedbackIntent) (string, authorization.Standing, error) {
+	in handlers.FeedbackIntent) (string, Standing, error) {
 	if in.SenderType != "User" {
 		if slices.Contains(r.People.Bots, in.SenderID) {
-			return "bot", authorization.Standing{}, nil
+			return "bot", Standing{}, nil
 		}
-		return "", authorization.Standing{}, nil
+		return "", Standing{}, nil
 	}
 	st, err := r.Authorizer.Standing(ctx, r.repoOf(in.Subject), d.ReceivedAt, in.Subject, in.Author)
 	if err != nil {
@@ -274,14 +273,14 @@ func (r *Receiver) reviewer(ctx context.Context, d store.Delivery,
 		return st.Role, st, nil
 	}
 	// What is not known, and what two people said, counts for nothing.
-	if st.Denied != authorization.DeniedRole || st.Role == "" {
+	if st.Denied != DeniedRole || st.Role == "" {
 		return "none", st, nil
 	}
 	return st.Role, st, nil
 }
 
-// press does what a button on a check run says.
-func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.ButtonIntent) error {
+// press goes on with the run of the check run whose button was pressed.
+func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.RetryIntent) error {
 	row, err := r.LastRun(ctx, in.Subject)
 	if in.Run != "" {
 		row, err = r.Store.Run(ctx, run.ID(in.Run))
@@ -294,7 +293,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 	}
 	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
 	o := order{
-		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: in.Verb}},
+		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: review.VerbRetry}},
 		repo:          r.repoOf(in.Subject), place: row.IssueNumber,
 	}
 	if row.PullNumber > 0 {

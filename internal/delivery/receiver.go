@@ -6,7 +6,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
@@ -38,9 +37,6 @@ type Config struct {
 	// ByJob: this is a job of a workflow, whose store began empty with it. Package job
 	// sets it.
 	ByJob bool
-	// Patience is how long a caller waits for what nothing waits for, which a publish.Repeater makes
-	// later; zero where there is none.
-	Patience time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -50,7 +46,7 @@ type Receiver struct {
 	Config
 
 	// Authorizer says who may have the bot act, and Comments answers them.
-	Authorizer *authorization.Authorizer
+	Authorizer *Authorizer
 	Comments   *publish.Commenter
 }
 
@@ -58,9 +54,9 @@ type Receiver struct {
 func New(cfg Config) *Receiver {
 	return &Receiver{
 		Config:     cfg,
-		Authorizer: &authorization.Authorizer{History: cfg.Store, People: cfg.People, Now: cfg.Now},
+		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
+			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}
@@ -134,7 +130,7 @@ func (r *Receiver) Work(ctx context.Context, guid string) error {
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.wake(ctx, guid, in) })
 	case handlers.FeedbackIntent:
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.keepFeedback(ctx, d, in) })
-	case handlers.ButtonIntent:
+	case handlers.RetryIntent:
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.press(ctx, d, in) })
 	case handlers.InstallationIntent:
 		return r.stopUninstalled(ctx, guid, in)

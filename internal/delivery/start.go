@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
@@ -249,8 +248,8 @@ func (r *Receiver) StillAsked(ctx context.Context, repo *ghapp.Repo, number int)
 
 // refuse says on the issue why nothing happens, once per person and issue.
 func (r *Receiver) refuse(ctx context.Context, guid string, repo *ghapp.Repo, in handlers.StartIntent,
-	st authorization.Standing) error {
-	if st.Denied == authorization.DeniedSelf {
+	st Standing) error {
+	if st.Denied == DeniedSelf {
 		return r.mark(ctx, guid, outcomeSelf, nil)
 	}
 	// The comment comes first: its key keeps it from being said twice, and a

@@ -106,10 +106,6 @@ type Config struct {
 	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
-	// SameSession has one agent process build in all of the run's calls: each finds in
-	// its context what came of those before. The back end must take a stop hook, and the
-	// gateway has Stops.
-	SameSession bool
 }
 
 // Resources are the limits of one start.
@@ -129,8 +125,6 @@ type Gateway struct {
 	Dir, BaseURL string
 	// Watch knows what the providers refused.
 	Watch *gateway.Watch
-	// Stops is where agents ask before they end; nil where none does.
-	Stops *gateway.Stops
 	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
 	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
@@ -157,8 +151,6 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// session is the agent that goes on from call to call, nil for none.
-	session *session
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
@@ -197,12 +189,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
 	}
-	end := h.EndSession // its directory is another one from here on
-	if s.Outdated {
-		end = h.EndAll
-	}
-	if err := end(ctx); err != nil {
-		return loop.Opened{}, err
+	if s.Outdated { // its directory is another one from here on
+		if err := h.EndAll(ctx); err != nil {
+			return loop.Opened{}, err
+		}
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -485,59 +475,42 @@ func (h *Host) root() (*os.Root, error) {
 	return root, nil
 }
 
-// ReadProgress implements loop.WorkTree.
-func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, error) {
-	head, err := h.whatIsPutOff()
-	if err != nil {
-		return nil, err
-	}
-	if head != "" {
-		return h.committedProgress(ctx, head, path)
-	}
-	root, err := h.root()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	doc, err := progress.Read(root, path)
-	if err != nil {
-		return nil, err
-	}
-	return h.withoutSecrets(ctx, doc)
-}
-
-// committedProgress is ReadProgress for a tree that is not laid out.
-func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path string) (*progress.Doc, error) {
+// Progress implements loop.Trees.
+func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	at := ""
 	for name := range strings.SplitSeq(path, "/") {
 		at = strings.TrimPrefix(at+"/"+name, "/")
-		mode, err := repo.ModeOf(ctx, tree, at)
+		mode, err := repo.ModeOf(ctx, gitrepo.OID(tree), at)
 		switch {
 		case errors.Is(err, gitrepo.ErrNotFound):
-			return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+			return nil, "", nil
 		case err != nil:
-			return nil, err
+			return nil, "", err
 		case at == path && mode&0o170000 != 0o100000, at != path && mode != 0o040000:
-			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, at)
+			return nil, at + " is no plain file", nil
 		}
 	}
-	src, err := repo.ReadFile(ctx, tree, path, progress.MaxSize)
+	src, ok, err := h.File(ctx, tree, path, progress.MaxSize)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if !ok {
+		return nil, fmt.Sprintf("%s holds more than %d KiB", path, progress.MaxSize>>10), nil
 	}
 	doc, err := progress.Parse(src)
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, err.Error(), nil
 	}
-	return h.withoutSecrets(ctx, doc)
+	doc, err = h.withoutSecrets(ctx, doc)
+	return doc, "", err
 }
 
-// WriteProgress implements loop.WorkTree.
-func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
+// writeProgress puts the document into the work tree, replacing whatever stands in its way.
+func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) error {
 	if _, _, err := h.worktree(ctx); err != nil {
 		return err
 	}
@@ -718,7 +691,7 @@ func (h *Host) EndAll(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)
 	}
-	errs := []error{h.EndSession(ctx)}
+	var errs []error
 	for _, e := range entries {
 		errs = append(errs, h.Abandon(ctx, e.Name()))
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/reconcile"
-	"github.com/org/ralph-action/internal/redelivery"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -40,7 +39,6 @@ type Job struct {
 	github     *ghapp.App
 	deliveries *delivery.Receiver
 	runs       *reconcile.Reconciler
-	sweeper    *redelivery.Sweeper
 	// models and needsApproval are those of the runs.
 	models        *reconcile.Models
 	needsApproval bool
@@ -59,11 +57,6 @@ func New(deliveries delivery.Config, runs reconcile.Config) *Job {
 	runs.Queue, runs.ByJob = j, true
 	j.deliveries = delivery.New(deliveries)
 	j.runs = reconcile.New(runs, j.deliveries)
-	j.sweeper = &redelivery.Sweeper{
-		Store: runs.Store, GitHub: runs.GitHub, Label: deliveries.Decoder.Label,
-		Deliver: j.deliveries.Deliver, Comments: j.deliveries.Comments, Serves: deliveries.People.Serves,
-		Now: deliveries.Now,
-	}
 	return j
 }
 
@@ -132,7 +125,7 @@ func (j *Job) insert(ctx context.Context, d store.Delivery) error {
 //
 // only is the issue that FindWaiting has told, 0 for any.
 func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string, only int) (outcome string, err error) {
-	return j.sweeper.SweepRepository(ctx, installation, owner, name, only,
+	return j.deliveries.SweepRepository(ctx, installation, owner, name, only,
 		func(ctx context.Context, d store.Delivery) (string, bool, error) {
 			outcome, err := j.deliveries.Deliver(ctx, d)
 			return outcome, outcome == delivery.OutcomeStarted, err
@@ -144,7 +137,7 @@ func (j *Job) Sweep(ctx context.Context, installation int64, owner, name string,
 // says what Find would.
 func (j *Job) FindWaiting(ctx context.Context, installation int64,
 	owner, name string) (issue int, outcome string, err error) {
-	outcome, err = j.sweeper.SweepRepository(ctx, installation, owner, name, 0,
+	outcome, err = j.deliveries.SweepRepository(ctx, installation, owner, name, 0,
 		func(ctx context.Context, d store.Delivery) (string, bool, error) {
 			var outcome string
 			issue, outcome, err = j.Find(ctx, d)

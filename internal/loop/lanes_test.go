@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -101,15 +100,6 @@ func (l *laneTree) with(do func() error) error {
 func (l *laneTree) Reset(_ context.Context, tree string) error {
 	l.crew.trees[l.n] = maps.Clone(l.world.trees[tree])
 	return nil
-}
-
-func (l *laneTree) ReadProgress(ctx context.Context, path string) (doc *progress.Doc, err error) {
-	err = l.with(func() error { doc, err = l.world.ReadProgress(ctx, path); return err })
-	return doc, err
-}
-
-func (l *laneTree) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
-	return l.with(func() error { return l.world.WriteProgress(ctx, path, d) })
 }
 
 func (l *laneTree) Snapshot(ctx context.Context) (tree string, refused []loop.Refusal, err error) {
@@ -373,52 +363,26 @@ func TestCancelLanes(t *testing.T) {
 	}
 }
 
-// TestSkipLane: a task that a person skips or rewords is stopped alone.
+// TestSkipLane: a task that a person skips is stopped alone.
 func TestSkipLane(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(e *loop.Engine, s loop.State) (loop.State, error){
-		"skipped": func(e *loop.Engine, s loop.State) (loop.State, error) {
-			s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishSkip, TaskID: "T2", By: loop.Person{Login: "ada"}})
-			return s, err
-		},
-		"pull request": nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newCrew(t)
-			c.writes = true
-			e := c.engine()
-			s, _ := c.atWork(e, parallel(t, fourTasks, 3))
-			if change == nil { // found when the first task has landed
-				c.edit = func(s loop.State) *loop.PlanEdit {
-					if len(s.Commits) == 0 {
-						return nil
-					}
-					was := c.tasks(s)
-					now := slices.Clone(was)
-					now[2].Title = "three and more"
-					return &loop.PlanEdit{Was: was, Now: now}
-				}
-			} else {
-				var err error
-				if s, err = change(e, s); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s = c.play(s, func(int) int { return 0 }, nil)
-			want := 4 // agents; that of T2 is stopped, and nobody begins it again
-			if change == nil {
-				want = 5 // T3 is done again as it is now
-			}
-			if s.End != run.EndAllTasksComplete || len(c.started) != want {
-				t.Errorf("ended %s: %s; %d agents, not %d", s.End, s.EndDetail, len(c.started), want)
-			}
-			if change != nil && len(c.stopped) != 1 {
-				t.Errorf("stopped %v", c.stopped)
-			}
-			c.linear(s)
-		})
+	c := newCrew(t)
+	c.writes = true
+	e := c.engine()
+	s, _ := c.atWork(e, parallel(t, fourTasks, 3))
+	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishSkip, TaskID: "T2", By: loop.Person{Login: "ada"}})
+	if err != nil {
+		t.Fatal(err)
 	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	// That of T2 is stopped, and nobody begins it again.
+	if s.End != run.EndAllTasksComplete || len(c.started) != 4 {
+		t.Errorf("ended %s: %s; %d agents, not 4", s.End, s.EndDetail, len(c.started))
+	}
+	if len(c.stopped) != 1 {
+		t.Errorf("stopped %v", c.stopped)
+	}
+	c.linear(s)
 }
 
 // TestSchedules plays seeded runs in which processes end in any order, tasks collide in

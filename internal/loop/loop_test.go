@@ -451,7 +451,7 @@ func TestMisbehavingAgents(t *testing.T) {
 			w.work["x"] = "y"
 			w.work[path] = strings.Replace(w.work[path], "IN_PROGRESS", "RALPH_DONE", 1)
 			return claimed()
-		}, "set to complete while", true},
+		}, `section "Status" changed`, true},
 		{"deletes progress.md", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work["x"] = "y"
 			delete(w.work, path)

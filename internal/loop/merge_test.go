@@ -56,13 +56,13 @@ func TestPersonEditsTheFile(t *testing.T) {
 			},
 			// what is begun goes first
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T4 zero", "T3 three"},
-			merged:   []string{`Taken in: T3 "three" reordered; "zero" added.`},
+			merged:   []string{`Taken in: the order of the tasks changed; "zero" added.`},
 			progress: []string{"* [x] T4 zero\n- [x] T3 three\n- [x] T1 one\n- [x] T2 two\n"},
 		},
 		{
 			name: "rewords", edits: []string{"T2 two", "T2 (P2) two, but better", "T3 three", "T3 (P1) three"},
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T3 three", "T2 two, but better"},
-			merged: []string{`Taken in: T2 "two, but better" reworded; T3 "three" reworded.`},
+			merged: []string{`Taken in: T2 "two" reworded; T3 "three" reworded.`},
 		},
 		{
 			name: "unticks", edits: []string{"- [x] T1", "- [ ] T1"},
@@ -78,7 +78,7 @@ func TestPersonEditsTheFile(t *testing.T) {
 		{
 			name: "says that all is done", edits: []string{"IN_PROGRESS", "RALPH_DONE"},
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T3 three"},
-			merged: []string{`Taken in: Status set to "(marker)".`},
+			merged: []string{`Taken in: section "Status" changed.`},
 		},
 		{
 			name: "writes notes", edits: []string{

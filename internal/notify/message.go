@@ -20,7 +20,7 @@ const (
 )
 
 // Message is one occasion of one run. As JSON it is what webhooks and programs
-// get; docs/notifications.md describes it, and the form only grows.
+// get; docs/server.md#notifications describes it, and the form only grows.
 type Message struct {
 	Version int `json:"version"`
 	// ID is the same for each attempt to deliver the message, and for one that is

@@ -99,7 +99,7 @@ func (t Target) openWebhook(
 	return "a signed webhook", webhook{url: u.String(), key: key, client: client}, nil
 }
 
-const addressHint = "docs/notifications.md shows each kind: slack://, discord://, telegram://, smtp:// and https://"
+const addressHint = "docs/server.md#notifications shows each kind: slack://, discord://, telegram://, smtp:// and https://"
 
 func kinds() map[string]string {
 	return map[string]string{"slack": "Slack", "discord": "Discord", "telegram": "Telegram", "smtp": "mail"}

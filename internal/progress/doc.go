@@ -29,11 +29,12 @@
 //   - Ids are the host's. A new task never gets one that occurs anywhere in the
 //     document, and a task keeps its own however it is moved or renamed.
 //   - [Parse] takes bounded time on hostile input: size and nesting are capped.
-//   - [Judge] starts from the host's own copy and takes over only what the
-//     agent owns; a document the agent wrote is never used as it came.
-//   - Neither [Judge] nor [Merge] makes up a tick or loses a task: the one never
-//     ticks at all, the other keeps what a person wrote to the byte wherever the
-//     host changed nothing, and says where one side had to give way.
+//   - What lies between two versions of a document is told by [Diff] alone. [Judge] starts
+//     from the host's own copy and enters what the agent may do by our own edits; a
+//     document that an agent wrote is never used as it came.
+//   - [Merge] starts from the bytes of the person's version. Neither it nor [Judge] makes
+//     up a tick or loses a task, and where a person's edit has to give way, or the host's
+//     does, a sentence says so.
 //   - [Read] opens nothing but a regular file with a single name, below the
 //     root, with no symbolic link on the way.
 package progress

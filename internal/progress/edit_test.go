@@ -581,3 +581,9 @@ func TestReasonsKeepTheirParentheses(t *testing.T) {
 		}
 	}
 }
+
+func sameTasks(a, b []task) bool {
+	return slices.EqualFunc(a, b, func(x, y task) bool {
+		return x.ID == y.ID && x.Title == y.Title && x.Status == y.Status
+	})
+}

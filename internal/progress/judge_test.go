@@ -14,17 +14,17 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-func kinds(v Verdict) []ViolationKind {
-	var out []ViolationKind
-	for _, x := range v.Violations {
-		out = append(out, x.Kind)
-	}
-	return out
-}
-
 // What an agent does to the file while T2 is its task, and what is left of it.
 // old and now name the change in the agent's copy; accepted is the same for
 // the host's, both empty where nothing is to come over.
+// putBack is what the violations say was put back, without the advice.
+func putBack(v Verdict) string {
+	said := strings.Join(v.Violations, " ")
+	said = strings.TrimPrefix(said, "Some of your changes to the progress file were put back: ")
+	said, _, _ = strings.Cut(said, ". Tick no box")
+	return said
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	const log = "| 1 | 2026-11-20 10:00:00Z | 1m0s | T1 | |\n"
@@ -35,39 +35,39 @@ func TestJudge(t *testing.T) {
 		accepted []change
 		ticked   bool
 		claimed  bool
-		kinds    []ViolationKind
+		told     string // of what was put back; "" for nothing
 	}{
 		{name: "nothing"},
 		{name: "ticks its task", agent: []change{{"- [ ] T2", "- [x] T2"}}, ticked: true},
-		{name: "ticks another", agent: []change{{"- [ ] T3", "- [x] T3"}}, kinds: []ViolationKind{ViolationTickedOther}},
+		{name: "ticks another", agent: []change{{"- [ ] T3", "- [x] T3"}}, told: `T3 "Run the whole suite" ticked`},
 		{
 			name: "ticks both", agent: []change{{"- [ ] T2", "- [X] T2"}, {"- [ ] T3", "- [X] T3"}}, ticked: true,
-			kinds: []ViolationKind{ViolationTickedOther},
+			told: `T3 "Run the whole suite" ticked`,
 		},
-		{name: "unticks", agent: []change{{"- [x] T1", "- [ ] T1"}}, kinds: []ViolationKind{ViolationUnticked}},
+		{name: "unticks", agent: []change{{"- [x] T1", "- [ ] T1"}}, told: `T1 "Serialise the report" unticked`},
 		{
 			name: "removes", agent: []change{{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}},
-			kinds: []ViolationKind{ViolationRemoved},
+			told: `T3 "Run the whole suite" removed`,
 		},
 		{
 			name: "hides tasks in a comment", agent: []change{{"- [ ] T2", "<!--\n- [ ] T2"}, {"suite\n", "suite\n-->\n"}},
-			kinds: []ViolationKind{ViolationRemoved, ViolationRemoved},
+			told: `T2 "Wire the flag" removed; T3 "Run the whole suite" removed`,
 		},
-		{name: "rewords", agent: []change{{"Wire the flag", "Wire no flag"}}, kinds: []ViolationKind{ViolationReworded}},
-		{name: "weakens a criterion", agent: []change{{"works", "is there"}}, kinds: []ViolationKind{ViolationReworded}},
-		{name: "changes a priority", agent: []change{{"(P2)", "(P3)"}}, kinds: []ViolationKind{ViolationReworded}},
+		{name: "rewords", agent: []change{{"Wire the flag", "Wire no flag"}}, told: `T2 "Wire the flag" reworded`},
+		{name: "weakens a criterion", agent: []change{{"works", "is there"}}, told: `T1 "Serialise the report" reworded`},
+		{name: "changes a priority", agent: []change{{"(P2)", "(P3)"}}, told: `T3 "Run the whole suite" reworded`},
 		{name: "loses an id", agent: []change{{"- [ ] T3 (P2)", "- [ ] (P2)"}}},
 		{
 			name: "swaps ids", agent: []change{{"T2 (P1)", "T9 (P1)"}, {"T3 (P2)", "T2 (P2)"}},
-			kinds: []ViolationKind{ViolationIDs},
+			told: `T2 "Wire the flag" reworded; T3 "Run the whole suite" reworded`,
 		},
 		{
 			name: "doubles an id", agent: []change{{"- [ ] T2", "- [ ] T2 A forgery\n- [ ] T2"}},
-			accepted: []change{{"suite\n", "suite\n- [ ] T4 A forgery\n"}}, kinds: []ViolationKind{ViolationIDs},
+			accepted: []change{{"suite\n", "suite\n- [ ] T4 A forgery\n"}}, told: `T2 "Wire the flag" reworded`,
 		},
 		{
 			name: "gives a task the id of another", agent: []change{{"Wire the flag", "Write no code"}, {"T3", "T2"}},
-			accepted: []change{{"suite\n", "suite\n"}}, kinds: []ViolationKind{ViolationIDs, ViolationReworded},
+			accepted: []change{{"suite\n", "suite\n"}}, told: `T2 "Wire the flag" reworded; T3 "Run the whole suite" reworded`,
 		},
 		{
 			name: "puts what is done last",
@@ -75,19 +75,20 @@ func TestJudge(t *testing.T) {
 				{"- [x] T1 (P1) Serialise the report\n  - Accept: `report --json | jq .` works\n", ""},
 				{"suite\n", "suite\n- [x] T1 (P1) Serialise the report\n  - Accept: `report --json | jq .` works\n"},
 			},
+			told: `the order of the tasks changed`,
 		},
 		{
 			name:  "puts open tasks in another order",
 			agent: []change{{"- [ ] T2 (P1) Wire the flag\n", ""}, {"suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"}},
-			kinds: []ViolationKind{ViolationReordered},
+			told:  `the order of the tasks changed`,
 		},
 		{
 			name: "moves a task to another phase", agent: []change{{"- [ ] T3", "\n### Later\n- [ ] T3"}},
-			kinds: []ViolationKind{ViolationReordered},
+			told: `T3 "Run the whole suite" moved`,
 		},
 		{
 			name: "hides a mark in a new task", agent: []change{{"suite\n", "suite\n- [ ] New (skipped: a) (blocked: b)\n"}},
-			accepted: []change{{"suite\n", "suite\n- [ ] T4 New\n"}},
+			accepted: []change{{"suite\n", "suite\n- [ ] T4 New \\(skipped: a)\n"}},
 		},
 		{name: "adds to two groups at once", agent: []change{
 			{"suite\n", "suite\n- [ ] a\n- [ ] b\n\n### Later\n- [ ] c\n- [ ] d\n\n### Last\n- [ ] e\n"},
@@ -106,21 +107,21 @@ func TestJudge(t *testing.T) {
 		},
 			accepted: []change{
 				{"Some prose.", "Other prose."}, {"- one\n", "- one\n- two\n"}, {"suite\n", "suite\n- [ ] T4 New\n"},
-			}, kinds: []ViolationKind{ViolationForgedLog, ViolationUnreadable}},
+			}, told: `The section Recent Attempts was put back: it was longer than 64 KiB, held headings of its own, or a code fence or comment that does not end. Some of your changes to the progress file were put back: section "Iteration Log" changed`},
 		{
 			name:  "mentions the marker in the status",
 			agent: []change{{"IN_PROGRESS", "IN_PROGRESS\nWrite RALPH_DONE here when all is done."}},
-			kinds: []ViolationKind{ViolationForgedStatus},
+			told:  `section "Status" changed`,
 		},
 		{
 			name: "marker in a fence", agent: []change{{"IN_PROGRESS", "IN_PROGRESS\n```\nRALPH_DONE\n```"}},
-			kinds: []ViolationKind{ViolationForgedStatus},
+			told: `section "Status" changed`,
 		},
 		{
 			name: "marker in a comment", agent: []change{{"IN_PROGRESS", "IN_PROGRESS\n<!--\nRALPH_DONE\n-->"}},
-			kinds: []ViolationKind{ViolationForgedStatus},
+			told: `section "Status" changed`,
 		},
-		{name: "marker in the title", agent: []change{{"# Progress: Add a --json flag", "# RALPH_DONE"}}},
+		{name: "marker in the title", agent: []change{{"# Progress: Add a --json flag", "# RALPH_DONE"}}, told: `section "(marker)" changed`},
 		{
 			name: "marker in a task", agent: []change{{"suite\n", "suite\n- [ ] RALPH_DONE\n"}},
 			accepted: []change{{"suite\n", "suite\n- [ ] T4 RALPH_DONE\n"}},
@@ -131,26 +132,26 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "blocks a task", agent: []change{{"Wire the flag", "Wire the flag (blocked: too hard)"}},
-			kinds: []ViolationKind{ViolationForgedStatus},
+			told: `T2 "Wire the flag" blocked`,
 		},
 		{
 			name: "marks done too early", agent: []change{{"IN_PROGRESS", "RALPH_DONE"}}, claimed: true,
-			kinds: []ViolationKind{ViolationPremature},
+			told: `section "Status" changed`,
 		},
 		{
 			name: "marks done with its task", agent: []change{{"- [ ] T2", "- [x] T2"}, {"IN_PROGRESS", "**RALPH_DONE**"}},
-			ticked: true, claimed: true, kinds: []ViolationKind{ViolationPremature},
+			ticked: true, claimed: true, told: `section "Status" changed`,
 		},
-		{name: "other status", agent: []change{{"IN_PROGRESS", "BLOCKED"}}, kinds: []ViolationKind{ViolationForgedStatus}},
+		{name: "other status", agent: []change{{"IN_PROGRESS", "BLOCKED"}}, told: `section "Status" changed`},
 		{
 			name: "no status", agent: []change{{"## Status\nIN_PROGRESS\n\n", ""}},
-			kinds: []ViolationKind{ViolationForgedStatus},
+			told: `section "Status" changed`,
 		},
 		{
 			name: "forges the log", agent: []change{{log, log + "| 2 | now | 1s | T2 | all good |\n"}},
-			kinds: []ViolationKind{ViolationForgedLog},
+			told: `section "Iteration Log" changed`,
 		},
-		{name: "removes the log", agent: []change{{log, ""}}, kinds: []ViolationKind{ViolationForgedLog}},
+		{name: "removes the log", agent: []change{{log, ""}}, told: `section "Iteration Log" changed`},
 		{
 			name: "learns", agent: []change{{"- one\n", "- one\n- two\n  more\n"}},
 			accepted: []change{{"- one\n", "- one\n- two\n  more\n"}},
@@ -165,9 +166,9 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "rewrites learnings", agent: []change{{"- one\n", "- another\n"}},
-			accepted: []change{{"- one\n", "- one\n- another\n"}}, kinds: []ViolationKind{ViolationLearnings},
+			accepted: []change{{"- one\n", "- one\n- another\n"}}, told: `section "Learnings" changed`,
 		},
-		{name: "clears learnings", agent: []change{{"- one\n", ""}}, kinds: []ViolationKind{ViolationLearnings}},
+		{name: "clears learnings", agent: []change{{"- one\n", ""}}, told: `section "Learnings" changed`},
 		{name: "notes", agent: []change{
 			{"Some prose.", "Other prose.\n\n- a\n- [ ] b"}, {"## Codebase Patterns\n", "## Codebase Patterns\nmake test\n"},
 			{"- Next: c\n", "- Next: c\n\n### Iteration 5\n- Tried: d\n"},
@@ -177,18 +178,19 @@ func TestJudge(t *testing.T) {
 				{"- Next: c\n", "- Next: c\n\n### Iteration 5\n- Tried: d\n"},
 			}},
 		{name: "empties a section", agent: []change{{"Some prose.\n", ""}}, accepted: []change{{"Some prose.\n", ""}}},
-		{name: "removes a section", agent: []change{{"## Analysis\nSome prose.\n\n", ""}}},
-		{name: "adds a section", agent: []change{{"## Learnings", "## Notes\nmine\n\n## Learnings"}}},
+		{name: "removes a section", agent: []change{{"## Analysis\nSome prose.\n\n", ""}}, told: `section "Analysis" changed`},
+		{name: "adds a section", agent: []change{{"## Learnings", "## Notes\nmine\n\n## Learnings"}}, told: `section "Notes" changed`},
 		{
 			name:  "fills what is the host's",
 			agent: []change{{"## Completed This Iteration\n", "## Completed This Iteration\n- all\n"}},
+			told:  `section "Completed This Iteration" changed`,
 		},
-		{name: "changes title and binding", agent: []change{{"0a1b", "ffff"}, {"# Progress: Add", "# Progress: Drop"}}},
+		{name: "changes title and binding", agent: []change{{"0a1b", "ffff"}, {"# Progress: Add", "# Progress: Drop"}}, told: `section "(top)" changed; section "Progress: Drop a --json flag" changed`},
 		{
 			name: "opens a fence in a note", agent: []change{{"## Iteration Log", "```\n## Iteration Log"}},
-			kinds: []ViolationKind{ViolationForgedLog, ViolationUnreadable},
+			told: `The section Recent Attempts was put back: it was longer than 64 KiB, held headings of its own, or a code fence or comment that does not end. Some of your changes to the progress file were put back: section "Iteration Log" changed`,
 		},
-		{name: "second status", agent: []change{{"## Learnings", "## Status\nRALPH_DONE\n\n## Learnings"}}},
+		{name: "second status", agent: []change{{"## Learnings", "## Status\nRALPH_DONE\n\n## Learnings"}}, told: `section "Status" changed`},
 		{
 			name: "adds a task", agent: []change{{"suite\n", "suite\n- [ ] T9 (P3) New\n  - Accept: x\n"}},
 			accepted: []change{{"suite\n", "suite\n- [ ] T4 (P3) New\n  - Accept: x\n"}},
@@ -199,7 +201,7 @@ func TestJudge(t *testing.T) {
 		},
 		{
 			name: "adds a done task", agent: []change{{"suite\n", "suite\n- [x] New\n"}},
-			accepted: []change{{"suite\n", "suite\n- [ ] T4 New\n"}}, kinds: []ViolationKind{ViolationTickedOther},
+			accepted: []change{{"suite\n", "suite\n- [ ] T4 New\n"}},
 		},
 		{
 			name: "adds a second Tasks section", agent: []change{{"## Learnings", "## Tasks\n- [ ] New\n\n## Learnings"}},
@@ -208,7 +210,7 @@ func TestJudge(t *testing.T) {
 		{name: "adds the same task again", agent: []change{{"suite\n", "suite\n- [ ] T9 Wire the flag\n"}}},
 		{
 			name: "writes too much", agent: []change{{"Some prose.", strings.Repeat("prose ", maxSection/6+1)}},
-			kinds: []ViolationKind{ViolationTooMuch},
+			told: `The section Analysis was put back: it was longer than 64 KiB, held headings of its own, or a code fence or comment that does not end.`,
 		},
 	}
 	for _, tc := range tests {
@@ -234,8 +236,8 @@ func TestJudge(t *testing.T) {
 				if diff := cmp.Diff(want, string(v.Accepted.Bytes())); diff != "" {
 					t.Errorf("accepted (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(tc.kinds, kinds(v)); diff != "" {
-					t.Errorf("violations (-want +got):\n%s%+v", diff, v.Violations)
+				if got := putBack(v); got != tc.told {
+					t.Errorf("told %q, want %q", got, tc.told)
 				}
 				if v.TickedAssigned != tc.ticked || v.ClaimedDone != tc.claimed {
 					t.Errorf("ticked %v, claimed %v", v.TickedAssigned, v.ClaimedDone)
@@ -266,7 +268,7 @@ func TestJudgeUnreadable(t *testing.T) {
 	before := parse(t, sample(false))
 	for _, v := range []Verdict{Judge(before, nil, "T2"), JudgePlan(before, nil)} {
 		if string(v.Accepted.Bytes()) != sample(false) || len(v.Violations) != 1 ||
-			v.Violations[0].Kind != ViolationUnreadable {
+			!strings.Contains(v.Violations[0], "could not be read") {
 			t.Errorf("%+v", v)
 		}
 	}
@@ -283,8 +285,8 @@ func TestJudgeManyTasks(t *testing.T) {
 	if got := len(v.Accepted.Tasks()); got != 3+maxNewTasks {
 		t.Errorf("%d tasks", got)
 	}
-	if diff := cmp.Diff([]ViolationKind{ViolationTooMuch}, kinds(v)); diff != "" {
-		t.Error(diff)
+	if len(v.Violations) != 1 || !strings.HasPrefix(v.Violations[0], "5 new tasks were ignored") {
+		t.Error(v.Violations)
 	}
 }
 
@@ -295,32 +297,32 @@ func TestJudgePlan(t *testing.T) {
 	tests := []struct {
 		name, old, now string
 		tasks          string // content of the Tasks section
-		kinds          []ViolationKind
+		told           string
 	}{
 		{
 			"plan", "## Tasks\n", "## Tasks\n" + plan,
-			"### One\n- [ ] T8 (P1) a\n  - Do: this\n  - Accept: b\n  - Files: c.go\n- [ ] T7 d", nil,
+			"### One\n- [ ] T8 (P1) a\n  - Do: this\n  - Accept: b\n  - Files: c.go\n- [ ] T7 d", "",
 		},
 		{
 			"plan and marker", "IN_PROGRESS\n\n## Analysis\n\n## Tasks\n", "RALPH_DONE\n\n## Analysis\n\n## Tasks\n- [ ] a\n",
-			"- [ ] T1 a", []ViolationKind{ViolationPremature},
+			"- [ ] T1 a", "A planning iteration never marks the work as complete",
 		},
 		{
 			"plan and status", "IN_PROGRESS\n\n## Analysis\n\n## Tasks\n", "PLANNED\n\n## Analysis\n\n## Tasks\n- [ ] a\n",
-			"- [ ] T1 a", []ViolationKind{ViolationForgedStatus},
+			"- [ ] T1 a", "",
 		},
 		{
-			"tasks in two sections", "## Tasks\n", "## Task List\n- [ ] a\n\n## Tasks\n- [ ] b\n", "- [ ] T1 a\n- [ ] T2 b", nil,
+			"tasks in two sections", "## Tasks\n", "## Task List\n- [ ] a\n\n## Tasks\n- [ ] b\n", "- [ ] T1 a\n- [ ] T2 b", "",
 		},
-		{"tasks under another heading", "## Tasks\n", "## Plan\n- [ ] a\n", "### Plan\n- [ ] T1 a", nil},
+		{"tasks under another heading", "## Tasks\n", "## Plan\n- [ ] a\n", "### Plan\n- [ ] T1 a", ""},
 		{
 			"fence that does not end", "## Tasks\n\n## Testing Strategy\n", "## Tasks\n- [ ] a\n\n```\n", "- [ ] T1 a",
-			[]ViolationKind{ViolationForgedLog},
+			"",
 		},
-		{"no tasks", "## Analysis\n", "## Analysis\nnothing to do\n", "", nil},
+		{"no tasks", "## Analysis\n", "## Analysis\nnothing to do\n", "", ""},
 		{
 			"far too many tasks", "## Tasks\n", "## Tasks\n" + strings.Repeat("- [ ] a\n", maxTasks+1), "",
-			[]ViolationKind{ViolationTooMuch},
+			"The plan has 501 tasks",
 		},
 	}
 	for _, tc := range tests {
@@ -333,8 +335,8 @@ func TestJudgePlan(t *testing.T) {
 			if diff := cmp.Diff(tc.tasks, v.Accepted.Section(SectionTasks)); diff != "" {
 				t.Errorf("tasks (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.kinds, kinds(v)); diff != "" {
-				t.Errorf("violations (-want +got):\n%s%+v", diff, v.Violations)
+			if got := putBack(v); !strings.Contains(got, tc.told) || tc.told == "" && got != "" {
+				t.Errorf("told %q, want %q", got, tc.told)
 			}
 			if v.Accepted.Status() != StatusInProgress {
 				t.Errorf("status %q", v.Accepted.Status())
@@ -370,23 +372,20 @@ func TestJudgeChanges(t *testing.T) {
 	).Replace(src)
 	got := Judge(parse(t, src), parse(t, now), "T2").Changes
 	want := []Change{
-		{ChangeRenumbered, "T4", "Write docs"},
 		{ChangeUnticked, "T1", "Serialise the report"},
 		{ChangeTicked, "T2", "Wire the flag"},
 		{ChangeReworded, "T3", "Run the whole suite"},
+		{ChangeReworded, "T4", "Write docs"},
 		{ChangeSkipped, "T5", "Tidy up"},
-		{ChangeReordered, "T4", "Write docs"},
 		{ChangeMoved, "T6", "Ship"},
+		{ChangeOrder, "", ""},
 		{ChangeAdded, "", "new @ a/b"},
-		{ChangeRepeated, "", "Wire the flag"},
-		{ChangeMarker, "", "Status"},
-		{ChangeLog, "", "Iteration Log"},
+		{ChangeAdded, "", "Wire the flag"},
 		{ChangeSection, "", "Progress: Drop a --json flag"},
+		{ChangeSection, "", "Status"},
 		{ChangeSection, "", "Ideas"},
-		{ChangeSectionAdded, "", "Other"},
-		{ChangeSectionRemoved, "", "Testing Strategy"},
 		{ChangeSection, "", "Learnings"},
-		{ChangeLearned, "", "Learnings"},
+		{ChangeSection, "", "Iteration Log"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -398,11 +397,8 @@ func TestJudgeTellsFew(t *testing.T) {
 	t.Parallel()
 	before := parse(t, taskList(300, ' '))
 	v := Judge(before, parse(t, taskList(300, 'x')), "T1")
-	if len(v.Violations) != maxAlike+1 || len(v.Changes) != 300 {
-		t.Errorf("%d violations, %d changes", len(v.Violations), len(v.Changes))
-	}
-	if last := v.Violations[maxAlike].Text; last != fmt.Sprintf("The same was found at %d more tasks, and restored there too.", 299-maxAlike) {
-		t.Error(last)
+	if len(v.Violations) != 1 || len(v.Changes) != 300 || !strings.Contains(v.Violations[0], "; 291 more. ") {
+		t.Errorf("%v, %d changes", v.Violations, len(v.Changes))
 	}
 }
 
@@ -456,21 +452,18 @@ func TestViolationsAreInert(t *testing.T) {
 		after := parse(t, "## Status\nRALPH_DONE\n\n## Tasks\n- [x] T1 "+attack+"\n- [ ] T2 b "+attack+"\n- [x] e "+attack+
 			"\n- [ ] T4 d (blocked: "+attack+")\n")
 		v := Judge(before, after, "T4")
-		if len(v.Violations) < 5 || len(v.Changes) < 5 {
+		if len(v.Violations) == 0 || len(v.Changes) < 5 {
 			t.Errorf("%q: %d violations, %d changes", attack, len(v.Violations), len(v.Changes))
 		}
-		var texts []string
-		for _, x := range v.Violations {
-			texts = append(texts, x.Text)
-		}
+		texts := slices.Clone(v.Violations)
 		for _, x := range v.Changes {
 			texts = append(texts, x.Text)
 		}
 		inert(t, texts)
 		for _, x := range v.Violations {
 			// Nothing that the agent wrote starts a line, as commands and trailers do.
-			if !strings.HasPrefix(x.Text, "Task ") && !strings.HasPrefix(x.Text, "The ") || len(x.Text) > 500 {
-				t.Errorf("%q", x.Text)
+			if !strings.HasPrefix(x, "Some of your") && !strings.HasPrefix(x, "The ") || len(x) > 2000 {
+				t.Errorf("%q", x)
 			}
 		}
 	}
@@ -563,8 +556,8 @@ func judged(t interface {
 		t.Fatalf("marked done:\n%s", got.Bytes())
 	}
 	for _, x := range v.Violations {
-		if x.Text == "" || strings.ContainsAny(x.Text, "\r\n`<>") || strings.Contains(x.Text, StatusDone) {
-			t.Fatalf("violation %q", x.Text)
+		if x == "" || strings.ContainsAny(x, "\r\n`<>") || strings.Contains(x, StatusDone) {
+			t.Fatalf("violation %q", x)
 		}
 	}
 	return got

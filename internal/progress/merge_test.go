@@ -45,10 +45,9 @@ func TestMerge(t *testing.T) {
 		human     edits
 		result    edits // done to the person's file in place of hostDid
 		changes   []ChangeKind
-		ticked    []string
 		conflicts []string
 	}{
-		{name: "ticks", human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"}},
+		{name: "ticks", human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}},
 		{
 			name: "ticks what is done meanwhile", human: edits{"- [ ] T2", "- [X] T2"}, result: hostDid[2:],
 			changes: []ChangeKind{ChangeTicked},
@@ -64,19 +63,18 @@ func TestMerge(t *testing.T) {
 			"Wire the flag", "Wire it",
 		}, changes: []ChangeKind{ChangeReworded},
 			conflicts: []string{
-				`T2 "Wire it": you reworded it while it was being done; your wording was kept, and it counts as done.`,
+				`T2 "Wire the flag": you changed it while it was being done; your wording was kept, and it counts as done.`,
 			}},
 		{name: "changes a priority", human: edits{"(P2)", "(P1)"}, changes: []ChangeKind{ChangeReworded}},
 		{name: "changes a criterion", human: edits{"works", "prints"}, changes: []ChangeKind{ChangeReworded}},
 		{
 			name:    "reorders",
 			human:   edits{"- [ ] T2 (P1) Wire the flag\n", "", "suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"},
-			changes: []ChangeKind{ChangeReordered},
+			changes: []ChangeKind{ChangeOrder},
 		},
 		{name: "adds", human: edits{"suite\n", "suite\n* [ ] Tidy up\n  with care\n"}, changes: []ChangeKind{ChangeAdded}},
 		{
 			name: "adds what is done", human: edits{"suite\n", "suite\n- [x] T9 Tidy up\n"}, changes: []ChangeKind{ChangeAdded},
-			ticked: []string{"T9"},
 		},
 		{name: "adds what the host adds", host: edits{
 			"suite\n", "suite\n- [ ] T4 Tidy up\n",
@@ -99,10 +97,10 @@ func TestMerge(t *testing.T) {
 		{name: "deletes what is done meanwhile", human: edits{
 			"- [ ] T2 (P1) Wire the flag\n", "",
 		}, result: hostDid[2:], changes: []ChangeKind{ChangeRemoved},
-			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
+			conflicts: []string{`T2 "Wire the flag": you removed it while the run changed it; it stays removed, and what was done stays on the branch.`}},
 		{name: "ticks what the host gives up", host: edits{
 			"suite\n", "suite (blocked: why)\n",
-		}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked}, ticked: []string{"T3"},
+		}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked},
 			conflicts: []string{
 				`T3 "Run the whole suite": the run had it as blocked while you had it as done; yours was kept.`,
 			}},
@@ -126,29 +124,24 @@ func TestMerge(t *testing.T) {
 		}, result: hostDid.without("### Iteration 4\n- Tried: a\n- Result: b\n- Next: c\n"), changes: []ChangeKind{
 			ChangeSection,
 		},
-			conflicts: []string{"Recent Attempts: you and the run changed the same lines; yours were kept."}},
-		{name: "sets a status", human: edits{"IN_PROGRESS", "RALPH_DONE"}, changes: []ChangeKind{ChangeStatus}},
+			conflicts: []string{"Recent Attempts: you and the run changed it at the same time; yours was kept."}},
+		{name: "sets a status", human: edits{"IN_PROGRESS", "RALPH_DONE"}, changes: []ChangeKind{ChangeSection}},
 		{
 			name: "sets a status that the host sets", host: edits{"IN_PROGRESS", "RALPH_DONE"},
 			human: edits{"IN_PROGRESS", "PAUSED"}, result: append(edits{"PAUSED", "RALPH_DONE"}, hostDid...),
-			changes: []ChangeKind{ChangeStatus},
+			changes: []ChangeKind{ChangeSection},
 		},
 		{name: "writes into the log", human: edits{"| T1 | |\n", "| T1 | |\n| - | - | - | - | by hand |\n"},
 			result: append(hostDid.without("| T1 | |\n"), "by hand |\n",
 				"by hand |\n| 2 | 2026-11-20 11:00:00Z | 1m0s | T2 | |\n"), changes: []ChangeKind{ChangeSection}},
 		{
 			name: "adds a section", human: edits{"## Learnings", "## Ideas\n- [ ] none\n\n## Learnings"},
-			changes: []ChangeKind{ChangeSectionAdded},
+			changes: []ChangeKind{ChangeSection},
 		},
 		{name: "removes a section the host wrote into", human: edits{
 			"## Learnings\n- one\n\n", "",
-		}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSectionRemoved},
+		}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSection},
 			conflicts: []string{"Learnings: you removed this section while the run wrote into it; it stays removed."}},
-		{name: "host adds a section", host: edits{
-			"## Testing Strategy\n\n", "", "Some prose.\n", "Some prose.\n\n## Other\nby the host\n",
-		}, human: edits{"whole", "fast"},
-			result:  append(slices.Clone(hostDid), "| T2 | |\n", "| T2 | |\n\n## Other\nby the host\n"),
-			changes: []ChangeKind{ChangeReworded}},
 		{name: "another title", human: edits{"Progress: Add", "Progress: Drop"}, changes: []ChangeKind{ChangeSection}},
 	}
 	for _, tc := range tests {
@@ -171,10 +164,7 @@ func TestMerge(t *testing.T) {
 				if diff := cmp.Diff(tc.changes, changeKinds(m.Changes)); diff != "" {
 					t.Errorf("changes (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff(tc.ticked, m.Ticked); diff != "" {
-					t.Errorf("ticked (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(tc.conflicts, conflictTexts(m)); diff != "" {
+				if diff := cmp.Diff(tc.conflicts, m.Conflicts); diff != "" {
 					t.Errorf("conflicts (-want +got):\n%s", diff)
 				}
 			}
@@ -197,14 +187,6 @@ func changeKinds(cs []Change) []ChangeKind {
 	var out []ChangeKind
 	for _, c := range cs {
 		out = append(out, c.Kind)
-	}
-	return out
-}
-
-func conflictTexts(m Merged) []string {
-	var out []string
-	for _, c := range m.Conflicts {
-		out = append(out, c.Text)
 	}
 	return out
 }
@@ -311,14 +293,28 @@ func merged(t interface {
 			t.Fatalf("%q is lost:\nhost:\n%s\nhuman:\n%s\ngot:\n%s", title, host.Bytes(), human.Bytes(), got.Bytes())
 		}
 	}
+	// What the person wrote is there, or a sentence says why not.
+	for _, c := range Diff(human, m.Doc).Changes {
+		if string(human.src) == string(base.src) {
+			break // the host's version as it is
+		}
+		for _, mine := range m.Changes {
+			if c.TaskID != "" && c.TaskID == mine.TaskID && c.Kind == ChangeReworded && mine.Kind == ChangeReworded {
+				t.Fatalf("%v of a task that a person changed:\n%s", c, got.Bytes())
+			}
+		}
+		if c.Kind == ChangeRemoved {
+			t.Fatalf("%v, which the person had:\n%s", c, got.Bytes())
+		}
+	}
 	for _, i := range added {
 		if titles[human.tasks[i].Title] == 0 {
 			t.Fatalf("what a person added, %q, is lost:\n%s", human.tasks[i].Title, got.Bytes())
 		}
 	}
 	for _, c := range m.Conflicts {
-		if c.Text == "" || strings.ContainsAny(c.Text, "\r\n`<>") {
-			t.Fatalf("conflict %q", c.Text)
+		if c == "" || strings.ContainsAny(c, "\r\n`<>") {
+			t.Fatalf("conflict %q", c)
 		}
 	}
 }
@@ -353,63 +349,48 @@ func TestMergeTasks(t *testing.T) {
 	set := func(i int, s run.TaskStatus) tasks {
 		return with(func(ts tasks) tasks { ts[i].Status = s; return ts })
 	}
+	const other = "Only boxes and new tasks count in this list. To change, move or remove a task, edit progress.md on the branch."
 	tests := []struct {
-		name      string
-		host      edits
-		human     tasks
-		result    edits // done to the host's file
-		ticked    []string
-		conflicts []string
+		name     string
+		host     edits
+		human    tasks
+		result   edits // done to the host's file
+		conflict string
 	}{
 		{name: "nothing", human: base},
-		{name: "ticks", human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"}},
+		{name: "ticks", human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}},
 		{name: "ticks what is done", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskDone)},
 		{name: "unticks", human: set(0, run.TaskOpen), result: edits{"[x] T1", "[ ] T1"}},
 		{name: "skips", human: set(2, run.TaskSkipped), result: edits{"suite\n", "suite (skipped: by a person)\n"}},
-		{name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1,
-			run.TaskSkipped), result: edits{"[x] T2", "[ ] T2", "the flag\n", "the flag (skipped: by a person)\n"},
-			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
-		{name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"}, human: set(1,
-			run.TaskDone), result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
-			conflicts: []string{`T2 "Wire the flag": the run had it as blocked while you had it as done; yours was kept.`}},
 		{
-			name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }),
-			result: edits{"Wire the flag", "Wire it &lt;!-- x"},
+			name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskSkipped),
+			conflict: `T2 "Wire the flag" could not be skipped any more: it is done.`,
 		},
-		{name: "adds behind another", human: with(func(ts tasks) tasks {
-			return slices.Insert(ts, 1, run.Task{Title: "New", Status: run.TaskOpen},
+		{
+			name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"},
+			human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"},
+		},
+		{
+			name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }), conflict: other,
+		},
+		{name: "adds", human: with(func(ts tasks) tasks {
+			return slices.Insert(ts, 1, run.Task{ID: "T3", Title: "New <!--", Status: run.TaskOpen},
 				run.Task{Title: "Newer", Status: run.TaskDone})
-		}), result: edits{"works\n", "works\n- [ ] T4 New\n- [x] T5 Newer\n"}},
-		{name: "adds in front", human: with(func(ts tasks) tasks {
-			return slices.Insert(ts, 0, run.Task{ID: "T3", Title: "New"})
-		}),
-			result: edits{"- [x] T1", "- [ ] T4 New\n- [x] T1"}},
-		{name: "removes", human: base[:2], result: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}},
-		{name: "removes what is done meanwhile", host: edits{
-			"[ ] T2", "[x] T2",
-		}, human: tasks{base[0], base[2]}, result: edits{"- [x] T2 (P1) Wire the flag\n", ""},
-			conflicts: []string{`T2 "Wire the flag": you removed it while it was being done; it stays removed, and the work stays on the branch.`}},
+		}), result: edits{"suite\n", "suite\n- [ ] T4 New &lt;!--\n- [x] T5 Newer\n"}},
+		{name: "removes", human: base[:2], conflict: other},
 		{
-			name: "reorders", human: tasks{base[2], base[0], base[1]},
-			result: edits{
-				"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", "", "- [x] T1",
-				"- [ ] T3 (P2) [VERIFY] Run the whole suite\n- [x] T1",
-			},
+			name: "reorders and ticks", human: tasks{base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone}},
+			result: edits{"[ ] T3", "[x] T3"}, conflict: other,
 		},
-		{name: "reorders a task with all below it, and ticks it", human: tasks{
-			base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone},
-		},
-			result: edits{
-				"- [ ] T2 (P1) Wire the flag\n", "", "- [x] T1", "- [ ] T2 (P1) Wire the flag\n- [x] T1", "[ ] T3", "[x] T3",
-			}, ticked: []string{"T3"}},
 		{
 			name: "the host has more", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: set(1, run.TaskDone),
-			result: edits{"[ ] T2", "[x] T2"}, ticked: []string{"T2"},
+			result: edits{"[ ] T2", "[x] T2"},
 		},
 		{
 			name: "both think of the same", host: edits{"suite\n", "suite\n- [ ] T4 More\n"},
 			human: append(slices.Clone(base), run.Task{Title: "More", Status: run.TaskOpen}),
 		},
+		{name: "pasted twice", human: slices.Concat(base, base)},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -419,17 +400,14 @@ func TestMergeTasks(t *testing.T) {
 			if diff := cmp.Diff(tc.result.apply(t, host), string(m.Doc.Bytes())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tc.ticked, m.Ticked); diff != "" {
-				t.Errorf("ticked (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(tc.conflicts, conflictTexts(m)); diff != "" {
-				t.Errorf("conflicts (-want +got):\n%s", diff)
+			if got := strings.Join(m.Conflicts, " "); got != tc.conflict {
+				t.Errorf("told %q, want %q", got, tc.conflict)
 			}
 		})
 	}
 }
 
-// Whatever a list becomes, titles never act as anything but titles.
+// Whatever a list becomes, titles never act as anything but titles, and no task goes.
 func TestMergeTasksIsSafe(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -455,25 +433,20 @@ func TestMergeTasksIsSafe(t *testing.T) {
 		if diff := cmp.Diff(outline(host), outline(got)); diff != "" {
 			t.Fatalf("sections: %s", diff)
 		}
-		done, most := 0, 0
-		for _, task := range got.tasks {
+		known, done := make(map[string]run.Task), 0
+		for _, task := range got.Tasks() {
+			known[task.ID] = task
 			if task.Status == run.TaskDone {
 				done++
 			}
-			if task.ID == "" {
-				t.Fatalf("%+v\n%s", task.Task, got.Bytes())
+		}
+		for _, task := range base {
+			if known[task.ID].Title != task.Title {
+				t.Fatalf("%s is lost:\n%s", task.ID, got.Bytes())
 			}
 		}
-		for _, task := range human {
-			if task.Status == run.TaskDone {
-				most++
-			}
-		}
-		if done > most {
-			t.Fatalf("%d ticks of %d\n%s", done, most, got.Bytes())
-		}
-		if len(got.tasks) != len(once(human)) && len(m.Conflicts) == 0 {
-			t.Fatalf("%d tasks of %d:\n%s", len(got.tasks), len(once(human)), got.Bytes())
+		if done > 1 {
+			t.Fatalf("%d ticks\n%s", done, got.Bytes())
 		}
 	})
 }
@@ -482,21 +455,21 @@ func TestSentences(t *testing.T) {
 	t.Parallel()
 	base := parse(t, sample(false))
 	host, human := base.Clone(), parse(t, edits{
-		"- [ ] T3", "- [x] T3", "the flag", "it, as @you say", "## Learnings", "## Ideas\n\n## Learnings", "IN_PROGRESS",
+		"- [ ] T3", "- [x] T3", "the flag", "it, as @you say", "IN_PROGRESS",
 		"PAUSED",
 	}.apply(t, sample(false)))
 	if err := host.Tick("T2"); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		`Taken in: T2 "Wire it, as @ you say" reworded; T3 "Run the whole suite" ticked; Status set to "PAUSED"; section "Ideas" added.`,
-		`T2 "Wire it, as @ you say": you reworded it while it was being done; your wording was kept, and it counts as done.`,
+		`Taken in: T2 "Wire the flag" reworded; T3 "Run the whole suite" ticked; section "Status" changed.`,
+		`T2 "Wire the flag": you changed it while it was being done; your wording was kept, and it counts as done.`,
 	}
 	if diff := cmp.Diff(want, Merge(base, host, human).Sentences()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	many := Merged{Changes: slices.Repeat([]Change{{ChangeMoved, "", "a"}}, maxAlike+2)}
-	if got := many.Sentences(); len(got) != 1 || !strings.HasSuffix(got[0], `; "a" moved to another group; 2 more.`) {
+	many := Merged{Changes: slices.Repeat([]Change{{ChangeMoved, "", "a"}}, maxListed+2)}
+	if got := many.Sentences(); len(got) != 1 || !strings.HasSuffix(got[0], `; "a" moved; 2 more.`) {
 		t.Error(got)
 	}
 }
@@ -516,15 +489,15 @@ func TestSentencesAreInert(t *testing.T) {
 		}
 		inert(t, m.Sentences())
 		byTasks := MergeTasks(base.Tasks(), human.Tasks(), host)
-		if len(byTasks.Conflicts) < 2 {
+		if len(byTasks.Conflicts) == 0 {
 			t.Errorf("%q: %v", attack, byTasks.Sentences())
 		}
 		inert(t, byTasks.Sentences())
 	}
 }
 
-// C4: a list that people doubled, cut or filled to the brim costs little time
-// and none of the host's tasks but those they removed.
+// C4: a list that people doubled, cut or filled to the brim costs little time and none of
+// the host's tasks.
 func TestMergeTasksOfMany(t *testing.T) {
 	t.Parallel()
 	host := parse(t, sample(false))
@@ -534,38 +507,12 @@ func TestMergeTasksOfMany(t *testing.T) {
 		many = append(many, run.Task{ID: "T1", Title: fmt.Sprintf("new %d", i), Status: run.TaskOpen})
 	}
 	m := MergeTasks(base, slices.Concat(many, base, base), host)
-	// The first of them says T1, and so does the real one: title and id count.
-	if got := m.Doc.Tasks(); len(got) != len(many)+len(base) || got[len(many)].Title != base[0].Title ||
-		got[len(many)].ID != "T1" {
-		t.Errorf("%d tasks, %+v", len(got), got[min(len(many), len(got)-1)])
+	got := m.Doc.Tasks()
+	if len(got) != len(many)+len(base) {
+		t.Fatalf("%d tasks", len(got))
 	}
-}
-
-func TestMerge3(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name, base, host, human, want string
-		clash                         bool
-	}{
-		{"nothing", "a b c", "a b c", "a b c", "a b c", false},
-		{"apart", "a b c d e", "A b c d e", "a b c d E", "A b c d E", false},
-		{"both append", "a", "a h", "a u", "a u h", false},
-		{"both put in front", "a", "h a", "u a", "u h a", false},
-		{"appended to what was changed", "a b", "a b h", "a B", "a B h", false},
-		{"changed what was appended to", "a b", "a B", "a b u", "a B u", false},
-		{"the same change", "a b c", "a x c", "a x c", "a x c", false},
-		{"the same line", "a b c", "a h c", "a u c", "a u c", true},
-		{"removed and changed", "a b c", "a c", "a u c", "a u c", true},
-		{"removed by both", "a b c", "a c", "a c", "a c", false},
-		{"from nothing", "", "h", "u", "u h", false},
-		{"equal lines", "- - -", "- - - -", "- - - u", "- - - u -", false},
-		{"moved", "a b c d", "b c d a", "a b c d u", "b c d u a", false},
-	}
-	for _, tc := range tests {
-		got, clash := merge3(strings.Fields(tc.base), strings.Fields(tc.host), strings.Fields(tc.human))
-		if strings.Join(got, " ") != tc.want || clash != tc.clash {
-			t.Errorf("%s: %v, clash %v", tc.name, got, clash)
-		}
+	if diff := cmp.Diff(base, got[:len(base)]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -630,8 +577,8 @@ func BenchmarkMerge(b *testing.B) {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if m := Merge(base, host, human); len(m.Ticked) != 1 {
-					b.Fatalf("%+v", m.Ticked)
+				if m := Merge(base, host, human); len(m.Changes) != 1 {
+					b.Fatalf("%+v", m.Changes)
 				}
 			}
 		})

@@ -2,10 +2,13 @@ package progress
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // patch replaces src[start:stop] of a document by text. Where start equals
@@ -195,6 +198,35 @@ func (n *numbers) next() string {
 		n.last++
 	}
 	return "T" + strconv.Itoa(n.last)
+}
+
+// named gives tasks ids that are free in d. What they depend on among each other they name
+// by the ids that they bring.
+func (d *Doc) named(tasks ...run.Task) (named []run.Task, ids []string) {
+	n := newNumbers(d)
+	n.mentioned(string(d.src))
+	now := make(map[string]string, len(tasks))
+	for _, t := range tasks {
+		brought := t.ID
+		t.ID = ""
+		n.mentioned(renderTask(t))
+		named, ids = append(named, t), append(ids, brought)
+	}
+	for i := range named {
+		named[i].ID = n.next()
+		if ids[i] != "" {
+			now[ids[i]] = named[i].ID
+		}
+		ids[i] = named[i].ID
+	}
+	for i := range named {
+		deps := slices.Clone(named[i].DependsOn)
+		for k, id := range deps {
+			deps[k] = cmp.Or(now[id], id)
+		}
+		named[i].DependsOn = deps
+	}
+	return named, ids
 }
 
 // idPatches give each task without an id of its own the next one.

@@ -168,32 +168,69 @@ func unescapeParens(s string) string {
 	})
 }
 
-// AddTask puts an open task at the end of its group and returns the id it got.
-// The id it brings is kept if nothing in the document mentions it. A group that
-// is new comes last and gets a heading; without a group the task goes after the
+// AddTask is AddTasks for one.
+func (d *Doc) AddTask(t run.Task) (id string, err error) {
+	ids, err := d.AddTasks(t)
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+// AddTasks puts open tasks at the end of their groups, all or none, and returns the ids they
+// got; those that they bring tell what they depend on among each other. A group
+// that is new comes last and gets a heading; without a group a task goes after the
 // last one there is. In a document without a Tasks section groups are ignored,
 // and one without any task gets that section.
-func (d *Doc) AddTask(t run.Task) (id string, err error) {
-	t.ID, t.Status = d.freeID(t.ID), run.TaskOpen
+func (d *Doc) AddTasks(tasks ...run.Task) (ids []string, err error) {
+	tasks, ids = d.named(tasks...)
+	return ids, d.appendTasks(tasks...)
+}
+
+// appendTasks puts tasks that have ids at the end of their groups.
+func (d *Doc) appendTasks(tasks ...run.Task) error {
+	c := d.Clone()
+	for len(tasks) > 0 {
+		n := 1
+		for n < len(tasks) && tasks[n].Group == tasks[0].Group {
+			n++
+		}
+		if err := c.appendGroup(tasks[:n]); err != nil {
+			return err
+		}
+		tasks = tasks[n:]
+	}
+	*d = *c
+	return nil
+}
+
+// appendGroup puts tasks of one group at its end.
+func (d *Doc) appendGroup(tasks []run.Task) error {
+	group := tasks[0].Group
 	for i := range slices.Backward(d.tasks) {
-		if t.Group == "" || d.tasks[i].Group == t.Group || d.tasksHead < 0 {
-			return t.ID, d.insert(i, t)
+		if group == "" || d.tasks[i].Group == group || d.tasksHead < 0 {
+			return d.insert(i, tasks...)
 		}
 	}
-	want := append(slices.Clone(d.tasks), task{Task: t})
-	text := renderTask(t)
+	var b strings.Builder
+	heading := ""
+	if group != "" && d.tasksHead >= 0 {
+		heading = d.groupHeading(group)
+		b.WriteString(heading)
+	}
+	want := slices.Clone(d.tasks)
+	for _, t := range tasks {
+		t.Group, t.Status = strings.TrimSpace(strings.TrimLeft(heading, "#")), run.TaskOpen
+		b.WriteString(renderTask(t))
+		want = append(want, task{Task: t})
+	}
 	if d.tasksHead < 0 {
-		p, _ := d.contentPatch(SectionTasks, -1, text)
-		want[len(want)-1].Group = ""
-		return t.ID, d.changeTasks(want, p)
+		p, _ := d.contentPatch(SectionTasks, -1, b.String())
+		return d.changeTasks(want, p)
 	}
-	body, end, joined := d.heads[d.tasksHead].body, d.sectionEnd(d.tasksHead), d.listAtEnd(d.tasksHead)
-	if t.Group != "" {
-		heading := d.groupHeading(t.Group)
-		want[len(want)-1].Group = strings.TrimSpace(strings.TrimLeft(heading, "#"))
-		text, joined = heading+text, false
-	}
-	return t.ID, d.changeTasks(want, d.tailPatch(body, end, joined, d.withEOL(strings.TrimSuffix(text, "\n"))))
+	body, end := d.heads[d.tasksHead].body, d.sectionEnd(d.tasksHead)
+	return d.changeTasks(want, d.tailPatch(body, end, heading == "" && d.listAtEnd(d.tasksHead),
+		d.withEOL(strings.TrimSuffix(b.String(), "\n"))))
 }
 
 // InsertAfter puts an open task behind another one, as the next item of its
@@ -204,24 +241,23 @@ func (d *Doc) InsertAfter(after string, t run.Task) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	t.ID = d.freeID(t.ID)
-	return t.ID, d.insert(i, t)
+	named, ids := d.named(t)
+	return ids[0], d.insert(i, named...)
 }
 
 // insert puts open tasks behind task i.
 func (d *Doc) insert(i int, tasks ...run.Task) error {
-	want := slices.Clone(d.tasks)
-	return d.changeTasks(d.inserted(want, i, tasks), d.itemPatch(&d.tasks[i], tasks))
+	return d.changeTasks(d.inserted(slices.Clone(d.tasks), i, i+1, tasks), d.itemPatch(&d.tasks[i], tasks))
 }
 
-// inserted gives the tasks there are to be.
-func (d *Doc) inserted(want []task, i int, tasks []run.Task) []task {
+// inserted puts tasks, of the group of task i, into want.
+func (d *Doc) inserted(want []task, i, at int, tasks []run.Task) []task {
 	add := make([]task, len(tasks))
 	for k, t := range tasks {
 		t.Group, t.Status = d.tasks[i].Group, run.TaskOpen
 		add[k].Task = t
 	}
-	return slices.Insert(want, i+1, add...)
+	return slices.Insert(want, at, add...)
 }
 
 // itemPatch puts tasks behind another, as items of the same list.
@@ -296,13 +332,9 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	case len(parts) < 2:
 		return nil, fmt.Errorf("progress: split %s: %d is not several parts", id, len(parts))
 	}
-	parts = slices.Clone(parts)
-	free := newNumbers(d)
-	free.mentioned(string(d.src))
+	parts, ids = d.named(parts...)
 	for k := range parts {
 		p := &parts[k]
-		p.ID = free.next()
-		ids = append(ids, p.ID)
 		if p.Priority == 0 {
 			p.Priority = t.Priority
 		}
@@ -332,23 +364,10 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	}
 	want := slices.Clone(d.tasks)
 	want[i].Status = run.TaskSkipped
-	if err := d.changeTasks(d.inserted(want, i, parts), ps...); err != nil {
+	if err := d.changeTasks(d.inserted(want, i, i+1, parts), ps...); err != nil {
 		return nil, err
 	}
 	return ids, nil
-}
-
-// freeID is id if it is one and nothing in the document mentions it; else the
-// next that is free.
-func (d *Doc) freeID(id string) string {
-	free := newNumbers(d)
-	free.mentioned(string(d.src))
-	if n := idLen(id); n > 0 && n == len(id) {
-		if k, _ := strconv.Atoi(id[1:]); !free.used[k] {
-			return canonicalID(id)
-		}
-	}
-	return free.next()
 }
 
 // changeTasks patches d if its tasks then are those of want. Titles of new

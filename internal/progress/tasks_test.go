@@ -60,10 +60,6 @@ func TestAddTask(t *testing.T) {
 				Title: "new", Priority: 3, Parallel: true, Verify: true, Accept: []string{"b"}, DependsOn: []string{"T1", "no id"},
 			})},
 		{
-			"with its own id", "## Tasks\n- [ ] T1 a\n", "## Tasks\n- [ ] T1 a\n- [ ] T7 new\n", "T7",
-			add(run.Task{ID: "T7", Title: "new"}),
-		},
-		{
 			"with an id in use", "## Tasks\n- [ ] T1 a\n\n## Iteration Log\nT2 is gone\n",
 			"## Tasks\n- [ ] T1 a\n- [ ] T3 new\n\n## Iteration Log\nT2 is gone\n", "T3", add(run.Task{ID: "T2", Title: "new"}),
 		},

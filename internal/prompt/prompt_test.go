@@ -149,7 +149,7 @@ func TestNoMarkerInOurWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, v := range progress.Judge(in.Progress, after, "T2").Violations {
-		in.Violations = append(in.Violations, v.Text)
+		in.Violations = append(in.Violations, v)
 	}
 	if len(in.Violations) == 0 {
 		t.Fatal("a marker with a task open is no violation")

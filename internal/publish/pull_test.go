@@ -57,7 +57,7 @@ func finish(ctx context.Context, p *publish.Publisher, number int, v island.View
 	if err != nil {
 		return pr, err
 	}
-	return p.Ready(ctx, pr, func(context.Context, bool) (ghapp.PR, error) { return pr, nil })
+	return p.Ready(ctx, pr)
 }
 
 func (w *world) patches() int {

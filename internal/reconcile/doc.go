@@ -9,15 +9,24 @@
 // is a place for each agent and check. When a run has ended, what people asked of it
 // meanwhile begins another.
 //
+// What people and checks say about a run's work on its pull request becomes tasks once they
+// have finished: a review comes as one event for itself and one for each of its comments.
+//
 // Invariants:
 //   - A run is ticked by one caller at a time. Each transition is saved before the next one
 //     begins, so that a tick may be cut off anywhere.
 //   - What people said is taken in by the transaction that saves the state which has taken
 //     it in: never twice, and never not at all.
+//   - What was said counts only if its author could write when it was said and can now, or
+//     is a bot that the server listens to, and as it was when it was written.
+//   - Bots and checks alone bring work three times in a row at most; then a person has to
+//     look. Of checks only what failed on the head counts, and once the run has ended.
 //   - A person's permission is asked of GitHub when the run is made and again before each
 //     publication, and is never older than a minute.
 //   - What is removed from the disk is what no run needs that has not ended, also none that
 //     begins meanwhile.
 //   - Nothing held in memory is needed to go on: another process finds the same trees,
-//     processes and effects.
+//     processes and effects. Who may start an agent next follows from the stored states.
+//   - The end of a run is told until GitHub takes it. A refusal is no outage: it ends the
+//     telling.
 package reconcile

@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/delivery"
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
@@ -26,30 +25,30 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, d *drive
 	if !s.Receptive() {
 		return s, nil
 	}
-	pending, wait, err := r.feedback.Pending(ctx, row, s)
+	pending, wait, err := r.pendingFeedback(ctx, row, s)
 	if err != nil || len(pending) == 0 || wait > 0 {
 		return s, err
 	}
-	h, err := r.feedback.Read(ctx, row, s, pending)
+	h, err := r.readFeedback(ctx, row, s, pending)
 	if err != nil {
 		return s, err
 	}
-	if err := r.feedback.Ask(ctx, row, h); err != nil {
+	if err := r.askPeople(ctx, row, h); err != nil {
 		return s, err
 	}
-	next, err := d.engine.Heed(ctx, s, h.List)
+	next, err := d.engine.Heed(ctx, s, h.list)
 	if errors.Is(err, loop.ErrNotNow) {
 		return s, nil
 	}
 	if err != nil {
 		return s, err
 	}
-	next.FeedbackSeen, next.FeedbackRounds = h.Seen, h.Rounds
+	next.FeedbackSeen, next.FeedbackRounds = h.seen, h.rounds
 	return next, r.saveHeard(ctx, row.ID, next, h)
 }
 
 func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State,
-	h feedback.Digest) error {
+	h digest) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -57,7 +56,7 @@ func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State,
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := h.Settle(ctx, r.cfg.Store, tx, id); err != nil {
+		if err := r.settleHeard(ctx, tx, h, id); err != nil {
 			return err
 		}
 		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
@@ -75,34 +74,34 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run) (wait ti
 	if err != nil {
 		return 0, err
 	}
-	pending, wait, err := r.feedback.Pending(ctx, row, s)
+	pending, wait, err := r.pendingFeedback(ctx, row, s)
 	if err != nil || len(pending) == 0 || wait > 0 {
 		return wait, err
 	}
-	h, err := r.feedback.Read(ctx, row, s, pending)
+	h, err := r.readFeedback(ctx, row, s, pending)
 	if err != nil {
 		return 0, err
 	}
-	if h.HasWork() {
+	if h.hasWork() {
 		begun, err := r.beginForFeedback(ctx, row, s, h)
 		if err != nil || begun {
 			return 0, err
 		}
 		// What was said waits for the next run.
-		h.PostponeWork()
+		h.postponeWork()
 	}
-	if err := r.feedback.Ask(ctx, row, h); err != nil {
+	if err := r.askPeople(ctx, row, h); err != nil {
 		return 0, err
 	}
-	s.Note(h.List)
-	s.FeedbackSeen = h.Seen
+	s.Note(h.list)
+	s.FeedbackSeen = h.seen
 	if err := r.saveHeard(ctx, row.ID, s, h); err != nil {
 		return 0, err
 	}
-	if h.HasQuestions() {
+	if h.hasQuestions() {
 		r.comments.AddState(ctx, r.repoOf(row), row.IssueNumber, publish.LabelNeedsHuman)
 	}
-	if len(h.List) == 0 {
+	if len(h.list) == 0 {
 		return 0, nil
 	}
 	// Notifications still work when the driver is incomplete.
@@ -114,17 +113,17 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run) (wait ti
 
 // beginForFeedback begins the run that does what was said.
 func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop.State,
-	h feedback.Digest) (begun bool, err error) {
+	h digest) (begun bool, err error) {
 	repo := r.repoOf(row)
 	switch {
-	case h.By.ID == 0 && !s.End.Complete():
+	case h.by.ID == 0 && !s.End.Complete():
 		return false, nil // bots and checks do not bring work back that stopped short
 	case !goesOn(s):
 		// A job gives the run that it restores a name of its own.
 		return false, r.comments.Comment(ctx, repo, row.PullNumber, "kept:"+cmp.Or(s.Head, string(row.ID)),
 			publish.KeptText(s.End))
 	}
-	by := h.By
+	by := h.by
 	if by.ID == 0 {
 		by = handlers.Author{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID, Type: "User"}
 		may, err := r.authorizer.Permission(ctx, repo, row.RepoNode, by.Login)
@@ -144,7 +143,7 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 	if err != nil {
 		return false, err
 	}
-	zerolog.Ctx(ctx).Info().Int("tasks", len(h.List)).Str("outcome", outcome).Msg("feedback on an ended run")
+	zerolog.Ctx(ctx).Info().Int("tasks", len(h.list)).Str("outcome", outcome).Msg("feedback on an ended run")
 	return outcome == delivery.OutcomeStarted || outcome == delivery.OutcomeRunning, nil
 }
 

@@ -12,10 +12,8 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
-	"github.com/org/ralph-action/internal/authorization"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
-	"github.com/org/ralph-action/internal/feedback"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
@@ -50,12 +48,6 @@ const (
 	// lastDelay bounds the pause of a run that waits for the server.
 	lastDelay = time.Minute
 )
-
-// Starter begins runs. *delivery.Receiver is one.
-type Starter interface {
-	Begin(ctx context.Context, repo *ghapp.Repo, w delivery.RunRequest,
-		also func(tx *store.Tx, id run.ID) error) (outcome string, err error)
-}
 
 // Config is what a Reconciler is made of.
 type Config struct {
@@ -174,10 +166,9 @@ func (m *Models) caps(ctx context.Context, l spend.Ledger, row store.Run, now ti
 // Reconciler ticks runs. It is safe for concurrent use.
 type Reconciler struct {
 	cfg        Config
-	starter    Starter
-	authorizer *authorization.Authorizer
+	starter    *delivery.Receiver
+	authorizer *delivery.Authorizer
 	comments   *publish.Commenter
-	feedback   *feedback.Reader
 	mirrors    *host.Mirrors
 	// owners are the configurations of owners for repositories that have none.
 	owners ghapp.Cache[ownerFile, host.ConfigFile]
@@ -204,10 +195,6 @@ func New(cfg Config, deliveries *delivery.Receiver) *Reconciler {
 	life, stop := context.WithCancel(context.Background())
 	return &Reconciler{
 		cfg: cfg, starter: deliveries, authorizer: deliveries.Authorizer, comments: deliveries.Comments,
-		feedback: &feedback.Reader{
-			Store: cfg.Store, GitHub: cfg.GitHub, Authorizer: deliveries.Authorizer, Comments: deliveries.Comments,
-			Mask: cfg.Mask, Now: cfg.Now, Quiet: cfg.Quiet,
-		},
 		mirrors: host.NewMirrors(life, cfg.Git, filepath.Join(cfg.DataDir, "mirrors")),
 		drivers: map[run.ID]*driver{}, places: newPlaces(cfg.Concurrency),
 		life: life, stop: stop,

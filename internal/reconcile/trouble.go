@@ -53,9 +53,12 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
 	}
 	giveUp := false
-	if gitHubs := ghapp.Failed(err) && !late; gitHubs {
-		giveUp = r.gitHubFails(d, &s)
-	} else {
+	switch {
+	case s.End != "" && ghapp.Denied(err):
+		giveUp = true // a refusal is no outage: asking again changes nothing
+	case ghapp.Failed(err) && !late:
+		giveUp = r.gitHubFails(d, &s) && s.End == ""
+	default:
 		if s.Troubles == 0 {
 			s.TroubledSince = r.cfg.Now()
 		}

@@ -265,17 +265,29 @@ func TestTrouble(t *testing.T) {
 		if len(w.ends) != 1 || w.ends[0].End != run.EndFailed || w.ends[0].Text != "the file is wrong: mend it" {
 			t.Errorf("told %+v", w.ends)
 		}
-
-		// Later it is told all the same, once.
-		for range 2 {
-			w.show = nil
-			w.drive()
-			if err := w.r.TellLate(t.Context()); err != nil {
-				t.Fatal(err)
+	})
+	t.Run("a refusal to be told is no outage", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return broken })
+		w.show = fmt.Errorf("show: %w", &ghapp.Error{Op: "comment", Status: 403, Class: ghapp.Forbidden, Message: "locked"})
+		w.advance(t.Context())
+		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != 1 || len(w.ends) != 1 {
+			t.Errorf("phase %s after %d attempts to tell; told elsewhere %d times", s.Phase, len(w.shown), len(w.ends))
+		}
+	})
+	t.Run("an end is told once GitHub is back, however long that takes", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return broken })
+		w.show = &ghapp.Error{Op: "comment", Status: 502, Class: ghapp.Transient}
+		began := w.clock.now()
+		for w.clock.now().Sub(began) < 3*gitHubFor {
+			if s := w.advance(t.Context()); s.Phase.Terminal() {
+				t.Fatalf("given up after %v", w.clock.now().Sub(began))
 			}
-			if s := w.state(); len(w.shown) != maxTroubles+1 || s.Troubles != 0 || s.Phase != run.PhaseFailed {
-				t.Errorf("shown %d times; %d troubles in %s", len(w.shown), s.Troubles, s.Phase)
-			}
+		}
+		w.show = nil
+		if s := w.advance(t.Context()); !s.Phase.Terminal() || s.End != run.EndFailed {
+			t.Errorf("phase %s, ended %q", s.Phase, s.End)
 		}
 	})
 	t.Run("a server that starts again and again gives up no sooner", func(t *testing.T) {

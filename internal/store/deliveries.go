@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -36,14 +35,11 @@ type Delivery struct {
 // InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
 // where a delivery with the same GUID or the same digest was accepted before.
 func (s *Store) InsertDelivery(ctx context.Context, tx *Tx, d Delivery) (fresh bool, err error) {
-	l := labelOf(d)
 	res, err := tx.ExecContext(ctx, `
-		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, digest, received_at,
-			labelled, label, labelled_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, digest, received_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`,
-		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), blob(d.Digest), micros(d.ReceivedAt),
-		l.Issue.NodeID, l.Label.Name, max(l.Issue.UpdatedAt.Unix(), 0))
+		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), blob(d.Digest), micros(d.ReceivedAt))
 	if err != nil {
 		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
 	}
@@ -52,27 +48,6 @@ func (s *Store) InsertDelivery(ctx context.Context, tx *Tx, d Delivery) (fresh b
 		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
 	}
 	return n == 1, nil
-}
-
-// given is what is kept of a webhook about a label when its body is gone.
-type given struct {
-	Issue struct {
-		NodeID    string    `json:"node_id"`
-		UpdatedAt time.Time `json:"updated_at"`
-	} `json:"issue"`
-	Label struct {
-		Name string `json:"name"`
-	} `json:"label"`
-}
-
-// labelOf reads what d says of a label, nothing where it is about something else or
-// cannot be read.
-func labelOf(d Delivery) given {
-	var l given
-	if d.Event != "issues" || d.Action != "labeled" || json.Unmarshal(d.Body, &l) != nil {
-		return given{}
-	}
-	return l
 }
 
 // Delivery returns the delivery with this GUID, or ErrNotFound.
@@ -94,25 +69,12 @@ func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
 	return d, nil
 }
 
-// HasDeliveries says whether any delivery was ever accepted.
+// HasDeliveries says whether any delivery was accepted, as far back as is kept.
 func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
-	if err := s.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deliveries)`).Scan(&has); err != nil {
+	if err := s.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deliveries) OR EXISTS (SELECT 1 FROM runs)`).Scan(&has); err != nil {
 		return false, fmt.Errorf("look for deliveries: %w", err)
 	}
 	return has, nil
-}
-
-// LabelDelivered says whether a webhook was accepted which says that an issue
-// was given a label, then or later. The times are GitHub's.
-func (s *Store) LabelDelivered(ctx context.Context, issueNode, label string, at time.Time) (delivered bool, err error) {
-	err = s.reader.QueryRowContext(ctx, `
-		SELECT EXISTS (
-			SELECT 1 FROM deliveries WHERE labelled = ? AND labelled <> '' AND lower(label) = lower(?) AND labelled_at >= ?)`,
-		issueNode, label, at.Unix()).Scan(&delivered)
-	if err != nil {
-		return false, fmt.Errorf("look for the webhook of a label: %w", err)
-	}
-	return delivered, nil
 }
 
 // MarkDelivery records that the delivery is dealt with, and how. The first

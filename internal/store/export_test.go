@@ -1,6 +1,8 @@
 package store
 
-import "database/sql"
+import (
+	"database/sql"
+)
 
 // DB is the writing connection.
 func (s *Store) DB() *sql.DB { return s.writer }

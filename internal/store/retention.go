@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"time"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // How long rows are kept.
@@ -13,9 +15,9 @@ const (
 	// reads it again, and most of the database would be bodies.
 	KeepBodies = time.Hour
 	// KeepDeliveries is how long the rest of it stays. GitHub redelivers for three days.
-	// What gave an issue a label stays: without it the label would count as missed.
 	KeepDeliveries = 30 * 24 * time.Hour
-	// KeepRuns is how long a run stays that has ended, with all that belongs to it.
+	// KeepRuns is how long a run stays that has ended, with all that belongs to it, and how
+	// long what belongs to no run: what people said that came to nothing, and the answers.
 	KeepRuns = 180 * 24 * time.Hour
 )
 
@@ -28,48 +30,31 @@ type Pruned struct {
 	Bodies, Deliveries, Runs int64
 }
 
-// Digest says of the state of a run what stays when the run is removed: what it cost in
-// dollars and how many iterations it had. The store does not look into states itself.
-type Digest func(state []byte) (costUSD float64, iterations int, err error)
-
-// pruning removes rows of one kind.
-type pruning struct {
-	// where chooses the rows, by one time: those from before it go.
-	where  string
-	before time.Time
-	drop   func(ctx context.Context, tx *Tx, where string, before int64) (int64, error)
-	count  *int64
-}
-
-// prunings are what Prune does, counting in p.
-func (s *Store) prunings(now time.Time, digest Digest, p *Pruned) []pruning {
-	return []pruning{
-		{
-			where:  "processed_at > 0 AND processed_at < ? AND length(body) > 0",
-			before: now.Add(-KeepBodies), drop: dropBodies, count: &p.Bodies,
-		},
-		{
-			where:  "processed_at > 0 AND labelled = '' AND received_at < ?",
-			before: now.Add(-KeepDeliveries), drop: dropDeliveries, count: &p.Deliveries,
-		},
-		{
-			where: "active = 0 AND ended_at < ?", before: now.Add(-KeepRuns), count: &p.Runs,
-			drop: func(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
-				return dropRuns(ctx, tx, where, before, digest)
-			},
-		},
-	}
-}
-
 // Prune removes what is older than it is kept, in small transactions, and gives the
-// room back to the file system. Of a run that is removed a row stays, see PastRuns. It
-// ends between two transactions when ctx does.
-func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned, error) {
+// room back to the file system. It ends between two transactions when ctx does.
+func (s *Store) Prune(ctx context.Context, now time.Time) (Pruned, error) {
 	var done Pruned
-	for _, p := range s.prunings(now, digest, &done) {
+	var others int64
+	day := now.Add(-KeepRuns).UTC().Format(time.DateOnly)
+	for _, p := range []struct {
+		count *int64
+		// drop removes at most pruneBatch rows, and says how many.
+		drop func(ctx context.Context, tx *Tx) (int64, error)
+	}{
+		{&done.Bodies, func(ctx context.Context, tx *Tx) (int64, error) { return dropBodies(ctx, tx, now.Add(-KeepBodies)) }},
+		{&done.Deliveries, dropRows(`DELETE FROM deliveries WHERE rowid IN (
+			SELECT rowid FROM deliveries WHERE processed_at > 0 AND received_at < ? LIMIT ?)`, micros(now.Add(-KeepDeliveries)))},
+		{&done.Runs, func(ctx context.Context, tx *Tx) (int64, error) { return dropRuns(ctx, tx, now.Add(-KeepRuns)) }},
+		{&others, dropRows(`DELETE FROM effects WHERE rowid IN (
+			SELECT rowid FROM effects WHERE run_id = '' AND created_at < ? LIMIT ?)`, micros(now.Add(-KeepRuns)))},
+		{&others, dropRows(`DELETE FROM inputs WHERE rowid IN (
+			SELECT rowid FROM inputs WHERE run_id = '' AND received_at < ? LIMIT ?)`, micros(now.Add(-KeepRuns)))},
+		{&others, dropRows(`DELETE FROM spend_totals WHERE scope IN (
+			SELECT scope FROM spend_totals WHERE scope >= 'day:' AND scope < 'day;' AND substr(scope, -10) < ? LIMIT ?)`, day)},
+	} {
 		for n := int64(pruneBatch); n >= pruneBatch; {
 			err := s.InTx(ctx, func(tx *Tx) (err error) {
-				n, err = p.drop(ctx, tx, p.where, micros(p.before))
+				n, err = p.drop(ctx, tx)
 				return err
 			})
 			if err != nil {
@@ -78,7 +63,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 			*p.count += n
 		}
 	}
-	if done != (Pruned{}) {
+	if done != (Pruned{}) || others > 0 {
 		if _, err := s.writer.ExecContext(ctx, `PRAGMA incremental_vacuum`); err != nil {
 			return done, fmt.Errorf("prune: give room back: %w", err)
 		}
@@ -86,11 +71,19 @@ func (s *Store) Prune(ctx context.Context, now time.Time, digest Digest) (Pruned
 	return done, nil
 }
 
+// dropRows removes the rows that a statement chooses by an age and a number.
+func dropRows(query string, before any) func(ctx context.Context, tx *Tx) (int64, error) {
+	return func(ctx context.Context, tx *Tx) (int64, error) {
+		return changed(tx.ExecContext(ctx, query, before, pruneBatch))
+	}
+}
+
 // dropBodies moves what is left of each row to the end of the table: at its
 // place it would keep the page that its body needed nearly empty, and the file twice as
 // large.
-func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
-	guids, err := texts[string](ctx, tx, `SELECT guid FROM deliveries WHERE `+where+` LIMIT ?`, before, pruneBatch)
+func dropBodies(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
+	guids, err := texts[string](ctx, tx, `SELECT guid FROM deliveries
+		WHERE processed_at > 0 AND processed_at < ? AND length(body) > 0 LIMIT ?`, micros(before), pruneBatch)
 	if err != nil {
 		return 0, err
 	}
@@ -104,50 +97,28 @@ func dropBodies(ctx context.Context, tx *Tx, where string, before int64) (int64,
 	return int64(len(guids)), nil
 }
 
-func dropDeliveries(ctx context.Context, tx *Tx, where string, before int64) (int64, error) {
-	return changed(tx.ExecContext(ctx, `DELETE FROM deliveries WHERE guid IN (
-		SELECT guid FROM deliveries WHERE `+where+` LIMIT ?)`, before, pruneBatch))
-}
-
-// dropRuns removes runs with their effects, what people said to them, and what
-// their requests cost in detail; the sums of that stay, and a row that says how each ended.
-// What starts a run makes is named after it.
-func dropRuns(ctx context.Context, tx *Tx, where string, before int64, digest Digest) (int64, error) {
-	ids, err := texts[string](ctx, tx, `SELECT id FROM runs WHERE `+where+` LIMIT ?`, before, pruneBatch)
+// dropRuns removes runs with their effects, what they took in of what people said, and what
+// their requests cost. What the runs of an issue cost together goes with the last of them.
+func dropRuns(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
+	ids, err := texts[run.ID](ctx, tx, `SELECT id FROM runs WHERE active = 0 AND ended_at < ? LIMIT ?`, micros(before),
+		pruneBatch)
 	if err != nil {
 		return 0, err
 	}
 	for _, id := range ids {
-		var state []byte
-		if err := tx.QueryRowContext(ctx, `SELECT state FROM runs WHERE id = ?`, id).Scan(&state); err != nil {
-			return 0, fmt.Errorf("run %s: %w", id, err)
-		}
-		// A state that cannot be read any more keeps no run for ever.
-		var cost float64
-		var iterations int
-		if state, err = unpacked(state); err == nil {
-			cost, iterations, _ = digest(state)
-		}
-		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO past_runs (id, repo_owner, repo_name, repo_node, issue_number, end_reason, cost_usd, iterations,
-				created_at, ended_at)
-			SELECT id, repo_owner, repo_name, repo_node, issue_number, end_reason, ?, ?, created_at, updated_at
-			FROM runs WHERE id = ?
-			ON CONFLICT DO NOTHING`, cost, iterations, id); err != nil {
-			return 0, fmt.Errorf("run %s: %w", id, err)
-		}
-		for _, q := range []string{
+		for _, query := range []string{
 			`DELETE FROM effects WHERE run_id = ?1`,
-			`DELETE FROM inputs WHERE run_id = ?1 AND state <> 'pending'`,
-			`DELETE FROM spend_hosts WHERE start >= ?1 || '-' AND start < ?1 || '.'`,
-			`DELETE FROM spend_refusals WHERE start >= ?1 || '-' AND start < ?1 || '.'`,
-			`DELETE FROM spend_requests WHERE start >= ?1 || '-' AND start < ?1 || '.'`,
-			`DELETE FROM spend_starts WHERE name >= ?1 || '-' AND name < ?1 || '.'`,
-			`DELETE FROM runs WHERE id = ?1`,
+			`DELETE FROM inputs WHERE run_id = ?1`,
+			`DELETE FROM spend_totals WHERE scope = (SELECT 'issue:' || issue_node FROM runs WHERE id = ?1)
+				AND 1 = (SELECT count(*) FROM runs WHERE (repo_node, issue_number, issue_node) =
+					(SELECT repo_node, issue_number, issue_node FROM runs WHERE id = ?1))`,
 		} {
-			if _, err := tx.ExecContext(ctx, q, id); err != nil {
+			if _, err := tx.ExecContext(ctx, query, string(id)); err != nil {
 				return 0, fmt.Errorf("run %s: %w", id, err)
 			}
+		}
+		if err := forgetRun(ctx, tx, id); err != nil {
+			return 0, err
 		}
 	}
 	return int64(len(ids)), nil

@@ -15,14 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/store"
 )
 
-// labelled is a delivery that gives issue I_1 the label "ralph" at t0.
-func labelled(guid string, received time.Time) store.Delivery {
-	return store.Delivery{
-		GUID: guid, Event: "issues", Action: "labeled", RepoNode: "R_1", ReceivedAt: received,
-		Body: []byte(`{"issue":{"node_id":"I_1","updated_at":"2026-03-01T12:00:00Z"},"label":{"name":"Ralph"}}`),
-	}
-}
-
 func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Time) {
 	t.Helper()
 	inTx(t, st, func(tx *store.Tx) error {
@@ -33,22 +25,20 @@ func deliver(t testing.TB, st *store.Store, d store.Delivery, processed time.Tim
 	})
 }
 
-// Bodies go first, then the rows; what nobody has dealt with stays, and so does the
-// word on labels, without which they would count as missed.
+// Bodies go first, then the rows; what nobody has dealt with stays.
 func TestPruneDeliveries(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)
 	other := func(guid string) store.Delivery {
 		return store.Delivery{GUID: guid, Event: "push", RepoNode: "R_1", Body: []byte("{}"), ReceivedAt: t0()}
 	}
-	deliver(t, st, labelled("label", t0()), t0())
 	deliver(t, st, other("waits"), time.Time{})
 	for i := range 1200 { // more than one transaction
 		deliver(t, st, other(fmt.Sprintf("done-%d", i)), t0())
 	}
 	prune := func(after time.Duration) store.Pruned {
 		t.Helper()
-		got, err := st.Prune(t.Context(), t0().Add(after), nil)
+		got, err := st.Prune(t.Context(), t0().Add(after))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +47,7 @@ func TestPruneDeliveries(t *testing.T) {
 	if got := prune(store.KeepBodies); got != (store.Pruned{}) {
 		t.Errorf("pruned %+v too soon", got)
 	}
-	if got := prune(store.KeepBodies + time.Second); got != (store.Pruned{Bodies: 1201}) {
+	if got := prune(store.KeepBodies + time.Second); got != (store.Pruned{Bodies: 1200}) {
 		t.Errorf("pruned %+v", got)
 	}
 	deliver(t, st, other("done-0"), time.Time{}) // GitHub delivers it again
@@ -67,65 +57,65 @@ func TestPruneDeliveries(t *testing.T) {
 	if got := prune(store.KeepDeliveries + time.Second); got != (store.Pruned{Deliveries: 1200}) {
 		t.Errorf("pruned %+v", got)
 	}
-	for guid, want := range map[string]error{"label": nil, "waits": nil, "done-0": store.ErrNotFound} {
+	for guid, want := range map[string]error{"waits": nil, "done-0": store.ErrNotFound} {
 		if _, err := st.Delivery(t.Context(), guid); !errors.Is(err, want) {
 			t.Errorf("delivery %s: %v, want %v", guid, err, want)
 		}
 	}
-	for at, want := range map[time.Duration]bool{0: true, time.Hour: false} {
-		got, err := st.LabelDelivered(t.Context(), "I_1", "ralph", t0().Truncate(time.Second).Add(at))
-		if err != nil || got != want {
-			t.Errorf("the label counts as delivered %v after: %t, %v", at, got, err)
-		}
-	}
 }
 
+// TestPruneRuns: what belongs to a run goes with it, and what belongs to none by its age.
 func TestPruneRuns(t *testing.T) {
 	t.Parallel()
 	st, ctx := fresh(t), t.Context()
+	must := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old, young := t0(), t0().Add(time.Hour)
+	day := func(at time.Time) spend.Scope { return spend.DayScope("R_1", at.Format(time.DateOnly), 0) }
 	for issue, id := range []run.ID{"r-1", "r-11", "r-2"} { // one's id begins like another's
-		createRun(t, st, aRun(id, issue+1))
-		if _, err := st.BeginEffect(ctx, string(id)+":comment", id, "comment", nil, t0()); err != nil {
-			t.Fatal(err)
-		}
-		start := string(id) + "-1"
-		ledger := st.Spend()
-		if err := ledger.Begin(ctx, spend.Start{Name: start, Scopes: []spend.Scope{spend.RunScope(id, 0)}}); err != nil {
-			t.Fatal(err)
-		}
+		r := aRun(id, issue+1)
+		createRun(t, st, r)
+		_, err := st.BeginEffect(ctx, string(id)+":comment", id, "comment", nil, old)
+		must(err)
+		start, ledger := string(id)+"-1", st.Spend()
+		must(ledger.Begin(ctx, spend.Start{Name: start, Scopes: []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0),
+			spend.IssueScope(r.IssueNode, 0), day(old)}}))
 		request, err := ledger.Reserve(ctx, start, "m", 7)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = errors.Join(ledger.Settle(ctx, request, spend.Charge{Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
+		must(err, ledger.Settle(ctx, request, spend.Charge{Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
 			ledger.Reach(ctx, start, run.HostUse{Host: "h", Count: 1}))
-		if err != nil {
-			t.Fatal(err)
-		}
+	}
+	must(st.Spend().Begin(ctx, spend.Start{Name: "r-11-2", Scopes: []spend.Scope{day(old.AddDate(0, 0, 1))}}))
+	_, err := st.Spend().Reserve(ctx, "r-11-2", "m", 7)
+	must(err)
+	for n, at := range []time.Time{old, young} {
+		_, err := st.BeginEffect(ctx, fmt.Sprintf("comment::%d", n), "", "comment", nil, at)
+		must(err)
+		inTx(t, st, func(tx *store.Tx) error {
+			for source, by := range map[string]run.ID{"help": "", "retry": "r-1"} {
+				_, _, err := st.AddInput(ctx, tx, store.Input{RepoNode: "R_1", Issue: 1, Kind: store.InputCommand,
+					Source: fmt.Sprintf("%s:%d", source, n), State: store.InputDone, Run: by, ReceivedAt: at})
+				must(err)
+			}
+			return nil
+		})
 	}
 	end(t, st, "r-1", []byte(`{}`))
-	end(t, st, "r-2", bytes.Repeat([]byte(" "), 5000)) // which is compressed
-	digest := func(state []byte) (float64, int, error) { return float64(len(state)), 3, nil }
+	end(t, st, "r-2", []byte(`{}`))
 	before := rows(t, st)
-	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns), digest); err != nil || got.Runs != 0 || cmp.Diff(before, rows(t, st)) != "" {
+	if got, err := st.Prune(ctx, old.Add(store.KeepRuns)); err != nil || got.Runs != 0 || cmp.Diff(before, rows(t, st)) != "" {
 		t.Errorf("pruned %+v too soon, %v", got, err)
 	}
-	if got, err := st.Prune(ctx, t0().Add(store.KeepRuns+time.Second), digest); err != nil || got != (store.Pruned{Runs: 2}) {
+	if got, err := st.Prune(ctx, old.AddDate(0, 0, 1).Add(store.KeepRuns)); err != nil || got != (store.Pruned{Runs: 2}) {
 		t.Errorf("pruned %+v, %v", got, err)
 	}
-	want := map[string]int{"runs": 1, "effects": 1, "spend_starts": 1, "spend_requests": 1, "spend_hosts": 1,
-		"spend_refusals": 1, "spend_totals": 3}
+	want := map[string]int{"runs": 1, "effects": 1, "inputs": 0, "spend_starts": 2, "spend_requests": 2, "spend_hosts": 1,
+		"spend_refusals": 1, "spend_totals": 4} // of the run, its task, its issue and a day
 	if diff := cmp.Diff(want, rows(t, st)); diff != "" {
 		t.Errorf("rows that stay (-want +got):\n%s", diff)
-	}
-	past, err := st.PastRuns(ctx)
-	if err != nil || len(past) != 2 || past[0].ID != "r-1" || past[1].CostUSD != 5000 || past[1].Iterations != 3 ||
-		past[1].Issue != 3 || past[1].End != run.EndRalphDone || !past[1].EndedAt.Equal(t0()) {
-		t.Errorf("what stays of them: %+v, %v", past, err)
-	}
-	createRun(t, st, aRun("r-3", 4))
-	if first, err := st.FirstRun(ctx, "R_1", "r-11"); err != nil || first {
-		t.Errorf("a repository whose runs were removed is new again: %v", err)
 	}
 	if r, err := st.Run(ctx, "r-11"); err != nil || r.Phase.Terminal() {
 		t.Errorf("the run that goes on: %+v, %v", r, err)
@@ -146,7 +136,7 @@ func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
 func rows(t testing.TB, st *store.Store) map[string]int {
 	t.Helper()
 	n := map[string]int{}
-	for _, table := range []string{"runs", "effects", "spend_starts", "spend_requests", "spend_hosts", "spend_refusals", "spend_totals"} {
+	for _, table := range []string{"runs", "effects", "inputs", "spend_starts", "spend_requests", "spend_hosts", "spend_refusals", "spend_totals"} {
 		var count int
 		if err := st.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&count); err != nil {
 			t.Fatal(err)
@@ -160,10 +150,9 @@ func rows(t testing.TB, st *store.Store) map[string]int {
 func TestPruneGivesRoomBack(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)
-	big := labelled("big", t0())
-	big.Body = append(big.Body, bytes.Repeat([]byte(" "), 8<<20)...)
+	big := store.Delivery{GUID: "big", Event: "push", Body: bytes.Repeat([]byte(" "), 8<<20), ReceivedAt: t0()}
 	deliver(t, st, big, t0())
-	if _, err := st.Prune(t.Context(), t0().Add(2*store.KeepBodies), nil); err != nil {
+	if _, err := st.Prune(t.Context(), t0().Add(2*store.KeepBodies)); err != nil {
 		t.Fatal(err)
 	}
 	var pages, size int64
@@ -220,7 +209,7 @@ func TestADayOfDeliveriesIsSmall(t *testing.T) {
 			return nil
 		})
 	}
-	if _, err := st.Prune(t.Context(), t0().Add(store.KeepBodies+time.Second), nil); err != nil {
+	if _, err := st.Prune(t.Context(), t0().Add(store.KeepBodies+time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := st.Backlog(t.Context())

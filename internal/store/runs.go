@@ -136,11 +136,10 @@ func (s *Store) RunBefore(ctx context.Context, repoNode string, issue int, id ru
 		`WHERE repo_node = ? AND issue_number = ? AND rowid < (SELECT rowid FROM runs WHERE id = ?) ORDER BY rowid DESC LIMIT 1`, repoNode, issue, id)
 }
 
-// FirstRun says whether no run of a repository came before this one.
+// FirstRun says whether no run of a repository came before this one, as far back as is kept.
 func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (first bool, err error) {
 	err = s.reader.QueryRowContext(ctx, `
-		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ?1 AND rowid < (SELECT rowid FROM runs WHERE id = ?2))
-			AND NOT EXISTS (SELECT 1 FROM past_runs WHERE repo_node = ?1)`, repoNode, id).Scan(&first)
+		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ?1 AND rowid < (SELECT rowid FROM runs WHERE id = ?2))`, repoNode, id).Scan(&first)
 	if err != nil {
 		return false, fmt.Errorf("look for runs before %s: %w", id, err)
 	}
@@ -194,12 +193,6 @@ func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run,
 // ActiveRuns returns every run that is not at its end, oldest first.
 func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
 	return s.runs(ctx, "active runs", `SELECT `+runColumns+` FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
-}
-
-// RunsEnded returns the runs that ended in a phase since a time, oldest first.
-func (s *Store) RunsEnded(ctx context.Context, phase run.Phase, since time.Time) ([]Run, error) {
-	return s.runs(ctx, "ended runs", `SELECT `+runColumns+
-		` FROM runs WHERE active = 0 AND phase = ? AND ended_at > ? ORDER BY created_at, rowid`, phase, micros(since))
 }
 
 func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Run, err error) {

@@ -14,20 +14,14 @@ CREATE TABLE deliveries (
     digest          BLOB    NOT NULL,
     received_at     INTEGER NOT NULL,
     processed_at    INTEGER NOT NULL DEFAULT 0,
-    outcome         TEXT    NOT NULL DEFAULT '',
-    -- What has to be known of a webhook when its body is gone: the issue that it gave a
-    -- label, the label, and when that was, in seconds since 1970 by GitHub's clock.
-    labelled        TEXT    NOT NULL,
-    label           TEXT    NOT NULL,
-    labelled_at     INTEGER NOT NULL
+    outcome         TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 
 CREATE INDEX deliveries_unprocessed ON deliveries (received_at) WHERE processed_at = 0;
 CREATE UNIQUE INDEX deliveries_once ON deliveries (digest) WHERE length(digest) > 0;
-CREATE INDEX deliveries_labelled ON deliveries (labelled) WHERE labelled <> '';
 -- What retention looks for.
 CREATE INDEX deliveries_with_body ON deliveries (processed_at) WHERE length(body) > 0 AND processed_at > 0;
-CREATE INDEX deliveries_by_age ON deliveries (received_at) WHERE processed_at > 0 AND labelled = '';
+CREATE INDEX deliveries_by_age ON deliveries (received_at) WHERE processed_at > 0;
 
 CREATE TABLE runs (
     id                  TEXT    NOT NULL PRIMARY KEY,
@@ -62,22 +56,6 @@ CREATE INDEX runs_by_issue ON runs (repo_node, issue_number, created_at);
 CREATE INDEX runs_by_pull ON runs (repo_node, pull_number, created_at) WHERE pull_number > 0;
 CREATE INDEX runs_ended ON runs (ended_at) WHERE active = 0;
 
--- What stays of a run when the rest of it is removed.
-CREATE TABLE past_runs (
-    id           TEXT    NOT NULL PRIMARY KEY,
-    repo_owner   TEXT    NOT NULL,
-    repo_name    TEXT    NOT NULL,
-    repo_node    TEXT    NOT NULL,
-    issue_number INTEGER NOT NULL,
-    end_reason   TEXT    NOT NULL,
-    cost_usd     REAL    NOT NULL,
-    iterations   INTEGER NOT NULL,
-    created_at   INTEGER NOT NULL,
-    ended_at     INTEGER NOT NULL
-) STRICT;
-
-CREATE INDEX past_runs_by_repo ON past_runs (repo_node);
-
 CREATE TABLE effects (
     key        TEXT    NOT NULL PRIMARY KEY,
     run_id     TEXT    NOT NULL,
@@ -85,15 +63,12 @@ CREATE TABLE effects (
     intent     BLOB    NOT NULL,
     status     TEXT    NOT NULL CHECK (status IN ('intended', 'done')),
     result     BLOB    NOT NULL,
-    created_at INTEGER NOT NULL,
-    -- Effects that nothing waits for are repeated until they succeed: next_try is when, 0
-    -- where nobody repeats the effect but who wants it; tries counts what has failed.
-    next_try   INTEGER NOT NULL DEFAULT 0,
-    tries      INTEGER NOT NULL DEFAULT 0
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX effects_by_run ON effects (run_id, created_at);
-CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' AND next_try > 0;
+-- What retention looks for.
+CREATE INDEX effects_of_no_run ON effects (created_at) WHERE run_id = '';
 
 -- When the database was restored from a backup. What happened after the backup is not
 -- in it, so effects of older runs are looked for before they are repeated.
@@ -127,6 +102,7 @@ CREATE TABLE inputs (
 
 CREATE INDEX inputs_pending ON inputs (repo_node, issue_number, id) WHERE state = 'pending';
 CREATE INDEX inputs_by_issue ON inputs (repo_node, issue_number, received_at);
+CREATE INDEX inputs_of_no_run ON inputs (received_at) WHERE run_id = '';
 CREATE INDEX inputs_by_author ON inputs (author_id, received_at);
 
 -- What requests to models cost. Money is in billionths of a dollar.

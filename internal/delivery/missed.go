@@ -1,0 +1,197 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
+)
+
+const (
+	// keptFor is how long GitHub keeps what it could not deliver.
+	keptFor = 72 * time.Hour
+	// maxRedeliveries bounds what one look asks for.
+	maxRedeliveries = 50
+	// maxAttempts is how often one event is asked for: what was refused as often
+	// is not going to be taken.
+	maxAttempts = 4
+	// labelGrace is how long a label's webhook may be on its way.
+	labelGrace = 10 * time.Minute
+)
+
+// Redeliver asks GitHub for the webhooks that it could not deliver. It is not for concurrent
+// use. A server that begins with an empty store has missed nothing.
+func (r *Receiver) Redeliver(ctx context.Context) error {
+	if known, err := r.Store.HasDeliveries(ctx); err != nil || !known {
+		return err
+	}
+	attempts, err := r.GitHub.Attempts(ctx, r.Now().Add(-keptFor))
+	if err != nil {
+		return fmt.Errorf("look for missed webhooks: %w", err)
+	}
+	arrived, tries := map[string]bool{}, map[string]int{}
+	for _, a := range attempts {
+		arrived[a.GUID] = arrived[a.GUID] || a.Arrived
+		tries[a.GUID]++
+	}
+	asked := 0
+	for _, a := range attempts { // the newest attempt at each comes first
+		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || !handlers.Handles(a.Event, a.Action) {
+			continue
+		}
+		arrived[a.GUID] = true // asked for, or here already
+		if _, err := r.Store.Delivery(ctx, a.GUID); err == nil {
+			continue
+		} else if !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if err := r.GitHub.Redeliver(ctx, a.ID); err != nil {
+			return fmt.Errorf("fetch a missed webhook: %w", err)
+		}
+		if asked++; asked == maxRedeliveries {
+			break
+		}
+	}
+	if asked > 0 {
+		zerolog.Ctx(ctx).Info().Int("webhooks", asked).Msg("asked GitHub for what did not arrive")
+	}
+	return nil
+}
+
+// putOn says who put a label on, and when. asIs: they are known, and nothing has
+// happened on the issue since.
+type putOn struct {
+	by   ghapp.Person
+	at   time.Time
+	asIs bool
+}
+
+// findMissed looks whether the label of an issue was missed: nobody has begun
+// work, and it is on for longer than its webhook takes.
+func (r *Receiver) findMissed(ctx context.Context, repo *ghapp.Repo,
+	issue ghapp.LabelledIssue) (l putOn, missed bool, err error) {
+	if issue.Locked || len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
+		return l, false, nil
+	}
+	by, at, err := repo.LabelledBy(ctx, issue.Number, r.Decoder.Label)
+	if errors.Is(err, ghapp.ErrNotFound) {
+		return l, false, nil
+	}
+	if err != nil {
+		return l, false, err
+	}
+	if at.After(r.Now().Add(-labelGrace)) {
+		return l, false, nil
+	}
+	switch _, err := repo.Branch(ctx, run.Branch(issue.Number)); {
+	case err == nil:
+		return l, false, nil // work is there already: a person says whether to go on
+	case !errors.Is(err, ghapp.ErrNotFound):
+		return l, false, err
+	}
+	// GitHub tells whole seconds: what happens within the label's own counts as
+	// before it.
+	return putOn{by: by, at: at, asIs: by.ID != 0 && !issue.UpdatedAt.After(at)}, true, nil
+}
+
+// Take deals with a webhook that was missed. The outcome says in a few words what came of
+// it, enough that no other is wanted.
+type Take func(ctx context.Context, d store.Delivery) (outcome string, enough bool, err error)
+
+// SweepRepository has take deal with the labels that were missed in one repository, the
+// oldest issue first, until it says that this is enough. only is an issue, 0 for any.
+// The outcome says in a few words what came of the last.
+//
+// It is for a job, which has no memory. So it leaves alone what another may be at work
+// on, which says so by a reaction long before there is a branch; and it asks nobody to
+// put the label on again, which it would do each time.
+func (r *Receiver) SweepRepository(ctx context.Context, installation int64, owner, name string, only int,
+	take Take) (outcome string, err error) {
+	ctx = ghapp.WithPurpose(ctx, "missed")
+	repo := r.GitHub.Repo(installation, owner, name)
+	info, err := repo.Info(ctx)
+	if err != nil {
+		return "", err
+	}
+	in := ghapp.Repository{Owner: owner, Name: name, NodeID: info.NodeID, DefaultBranch: info.DefaultBranch,
+		Private: info.Private}
+	issues, err := repo.Labelled(ctx, r.Decoder.Label)
+	if err != nil {
+		return "", err
+	}
+	outcome = "no issue waits that has the label"
+	for _, issue := range issues {
+		if only != 0 && issue.Number != only {
+			continue
+		}
+		l, missed, err := r.findMissed(ctx, repo, issue)
+		if err != nil {
+			return "", err
+		}
+		if !missed {
+			continue
+		}
+		heard, err := repo.Reacted(ctx, issue.Number, ghapp.ReactionSeen)
+		if err != nil {
+			return "", err
+		}
+		if heard || !l.asIs {
+			zerolog.Ctx(ctx).Warn().Int("issue", issue.Number).
+				Msg("left alone: somebody is at work on it, or something happened on it since the label; putting the " +
+					"label on again starts it")
+			continue
+		}
+		zerolog.Ctx(ctx).Info().Str("repo", in.Owner+"/"+in.Name).Int("issue", issue.Number).
+			Msg("took up a label that was missed")
+		d, err := r.deliveryOf(installation, in, issue, l)
+		if err != nil {
+			return "", err
+		}
+		var enough bool
+		if outcome, enough, err = take(ctx, d); err != nil || enough {
+			return outcome, err
+		}
+	}
+	return outcome, nil
+}
+
+// deliveryOf is the webhook that GitHub would have sent.
+func (r *Receiver) deliveryOf(installation int64, in ghapp.Repository, issue ghapp.LabelledIssue,
+	l putOn) (store.Delivery, error) {
+	user := func(p ghapp.Person) map[string]any {
+		return map[string]any{"login": p.Login, "id": p.ID, "type": p.Type}
+	}
+	var labels []map[string]any
+	for _, l := range issue.Labels {
+		labels = append(labels, map[string]any{"name": l})
+	}
+	body, err := json.Marshal(map[string]any{
+		"action": "labeled", "sender": user(l.by), "installation": map[string]any{"id": installation},
+		"label": map[string]any{"name": r.Decoder.Label},
+		"issue": map[string]any{
+			"number": issue.Number, "node_id": issue.NodeID, "title": issue.Title, "body": issue.Body,
+			"state": issue.State, "html_url": issue.URL,
+			"user": user(issue.Author), "labels": labels, "updated_at": issue.UpdatedAt,
+		},
+		"repository": map[string]any{
+			"node_id": in.NodeID, "name": in.Name, "private": in.Private, "default_branch": in.DefaultBranch,
+			"owner": map[string]any{"login": in.Owner},
+		},
+	})
+	if err != nil {
+		return store.Delivery{}, fmt.Errorf("take up a missed label: %w", err)
+	}
+	return store.Delivery{
+		GUID: fmt.Sprintf("sweep:%s:%d", issue.NodeID, l.at.Unix()), Event: "issues", Action: "labeled",
+		Installation: installation, RepoNode: in.NodeID, Body: body, ReceivedAt: r.Now(),
+	}, nil
+}
