@@ -30,6 +30,7 @@ func (a amp) Command(inv Invocation) (Command, error) {
 		Argv: []string{
 			a.binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide",
 		},
+		Version: []string{a.binary(), "--version"},
 		// It chooses its models itself.
 		Env:     map[string]string{},
 		PassEnv: []string{"AMP_API_KEY", "AMP_URL"},
