@@ -252,3 +252,49 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 		t.Errorf("unfinished work left %d objects in the repository", n)
 	}
 }
+
+// TestWhatTheRunNeedsStays, whoever names it: the state or a work tree, of the run or of a
+// lane.
+func TestWhatTheRunNeedsStays(t *testing.T) {
+	t.Parallel()
+	src := newSource(t, map[string]string{"README": "hello\n"})
+	dir := filepath.Join(t.TempDir(), "run")
+	h := newHost(src, dir)
+	opened := open(t, h)
+	made := func(name string) string {
+		tree, err := h.With(t.Context(), opened.HeadTree, name, []byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	proposed, refused := made("proposed"), made("refused")
+	put(t, filepath.Join(dir, "work", "tree"), map[string]string{"mine": "x"})
+	mine, _, err := h.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lane, _ := h.Lane(2)
+	lanes := made("lane")
+	if err := lane.Reset(t.Context(), lanes); err != nil {
+		t.Fatal(err)
+	}
+	repo, err := h.Repo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s loop.State
+	s.Proposal = &loop.Proposal{Tree: proposed}
+	needed, err := h.Needed(s)
+	if err == nil {
+		err = repo.Tidy(t.Context(), needed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tree, want := range map[string]bool{opened.HeadTree: true, proposed: true, mine: true, lanes: true, refused: false} {
+		if there, err := h.Has(t.Context(), tree); err != nil || there != want {
+			t.Errorf("%s is there: %v, %v; want %v", tree, there, err, want)
+		}
+	}
+}

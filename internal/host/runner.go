@@ -92,6 +92,9 @@ func (h *Host) layOutAgent(
 	ctx context.Context, s loop.State, a loop.AgentStart, repo *gitrepo.Repo, wt *gitrepo.Worktree,
 ) error {
 	dir := h.start(a.Name)
+	if err := h.tidy(ctx, repo, s); err != nil {
+		return err
+	}
 	if err := h.pin(ctx, s, repo, wt); err != nil {
 		return fmt.Errorf("pin the agent's configuration: %w", err)
 	}
@@ -563,12 +566,9 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		if err := h.describeCheck(s, g); err != nil {
 			return err
 		}
-		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
-		if err != nil {
-			return err
-		}
-		// What an earlier check left behind must not help this one.
-		return wt.Reset(ctx, gitrepo.OID(g.Tree), false)
+		// What an earlier check left behind must not help this one: it goes.
+		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
