@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -274,24 +273,4 @@ func TestUseOfALostAgent(t *testing.T) {
 		err == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-}
-
-// TestResultWithoutAnEnd: a process that goes on after its agent's last message is ended
-// after half a minute, and the work counts.
-func TestResultWithoutAnEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h, _, _, handle := metered(t, agent.Result{Outcome: agent.OutcomeCompleted, FinalText: "RALPH_RESULT: done"})
-		begin := time.Now()
-		if err := h.Await(t.Context(), handle); err != nil {
-			t.Fatal(err)
-		}
-		if waited := time.Since(begin).Round(time.Second); waited != 30*time.Second {
-			t.Errorf("ended after %s", waited)
-		}
-		got, err := h.ObserveAgent(t.Context(), handle)
-		if err != nil || got.Outcome != loop.AgentCompleted || got.Final != "RALPH_RESULT: done" {
-			t.Errorf("%+v, %v", got, err)
-		}
-	})
 }

@@ -872,13 +872,19 @@ func (h *Host) read(ctx context.Context, lh loop.Handle, handle sandbox.Handle) 
 	}
 	n, err := h.logs(ctx, handle, live.offset, live.parser)
 	live.offset += n
+	return live.late(time.Now()), err
+}
+
+// late says whether the agent's last message was seen so long ago that its process is not
+// waited for. An agent that went on after it has a new one to give.
+func (l *liveAgent) late(now time.Time) bool {
 	switch {
-	case !live.parser.Final():
-		live.final = time.Time{}
-	case live.final.IsZero():
-		live.final = time.Now()
+	case !l.parser.Final():
+		l.final = time.Time{}
+	case l.final.IsZero():
+		l.final = now
 	}
-	return !live.final.IsZero() && time.Since(live.final) >= endTime, err
+	return !l.final.IsZero() && now.Sub(l.final) >= endTime
 }
 
 func (h *Host) activity(a agent.Activity) {
