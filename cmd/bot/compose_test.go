@@ -268,7 +268,7 @@ func (n *newcomer) write(name, text string) {
 // version, up to a bot that doctor finds well. GitHub and the model's endpoint are simulated,
 // outside of the containers.
 func setUpWithCompose(t *testing.T, version string) {
-	sim, valid := ghsimtest.Start(t, ghsim.Options{})
+	sim := ghsimtest.Start(t, ghsim.Options{})
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -309,7 +309,7 @@ func setUpWithCompose(t *testing.T, version string) {
 model: {base_url: "https://%s:%s"}
 END`, modelHost, worldPort))
 	n.do(n.steps[stepUp])
-	st := &stage{t: t, sim: sim, valid: valid, app: ghsim.App{ID: app}, bell: newBell(), others: new(sync.Once)}
+	st := &stage{t: t, sim: sim, app: ghsim.App{ID: app}, bell: newBell(), others: new(sync.Once)}
 	st.hook(addr) // past the reverse proxy
 	st.waitHealthy(&process{addr: addr})
 	if _, err := sim.Install(app, person+"/"+repoOf); err != nil {

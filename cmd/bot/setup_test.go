@@ -43,7 +43,7 @@ type settingUp struct {
 // setUp starts `bot setup` and waits for its address.
 func setUp(t *testing.T, dir string, more ...string) *settingUp {
 	t.Helper()
-	sim, _ := ghsimtest.Start(t, ghsim.Options{})
+	sim := ghsimtest.Start(t, ghsim.Options{})
 	if _, err := sim.CreateUser(person); err != nil {
 		t.Fatal(err)
 	}
