@@ -221,14 +221,8 @@ type thread struct {
 	path        string
 	start, line int // start is 0 where it is one line
 	commit      string
-	// judged is whether it was outdated at a head, both zero as long as nobody has
-	// asked.
-	judged struct {
-		head     string
-		outdated bool
-	}
-	resolved *user
-	comments []*reviewComment
+	resolved    *user
+	comments    []*reviewComment
 }
 
 type reviewComment struct {

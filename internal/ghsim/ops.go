@@ -588,13 +588,6 @@ func (s *Sim) outdated(r *repo, i *issue, t *thread) bool {
 	if t.commit == head {
 		return false
 	}
-	if t.judged.head != head {
-		t.judged.head, t.judged.outdated = head, s.changedSince(r, t, head)
-	}
-	return t.judged.outdated
-}
-
-func (s *Sim) changedSince(r *repo, t *thread, head string) bool {
 	was, err := r.git.blobAt(t.commit, t.path)
 	if err != nil {
 		return false // nothing to compare with
