@@ -210,7 +210,7 @@ func (s *Sim) setStateAs(owner, name string, number int, login string, closed bo
 				return err
 			}
 		}
-		return s.setState(r, i, by, closed, "")
+		return s.setState(r, i, by, closed)
 	})
 }
 

@@ -194,7 +194,7 @@ func (s *Sim) patchPull(c *call, in pullChange) (int, any, error) {
 		return 0, nil, err
 	}
 	if in.State != nil {
-		if err := s.setState(c.repo, i, by, *in.State == "closed", ""); err != nil {
+		if err := s.setState(c.repo, i, by, *in.State == "closed"); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -190,10 +190,6 @@ func paginate[T any](c *call, items []T) []T {
 		q.Set("page", strconv.Itoa(n))
 		links = append(links, fmt.Sprintf(`<http://%s%s?%s>; rel=%q`, c.Host, c.URL.EscapedPath(), q.Encode(), rel))
 	}
-	if page > 1 {
-		link("prev", page-1)
-		link("first", 1)
-	}
 	if page < last {
 		link("next", page+1)
 		link("last", last)
@@ -380,8 +376,6 @@ func (s *Sim) dress(c *call, a *answer) {
 	id := randomBytes(10)
 	h := a.header
 	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
-	h.Set("X-GitHub-Media-Type", "github.v3; format=json")
-	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if a.status == http.StatusOK && c.Method == http.MethodGet {
 		sum := sha256.Sum256(a.body)
