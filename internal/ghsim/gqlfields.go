@@ -11,7 +11,8 @@ import (
 // gqlHandlers answer the fields of queries and mutations, by name, with plain maps.
 func gqlHandlers() map[string]func(*execution, arguments) (obj, error) {
 	return map[string]func(*execution, arguments) (obj, error){
-		"viewer": func(x *execution, _ arguments) (obj, error) { // only here a bot's login has its suffix
+		// Only here a bot's login has its suffix.
+		"viewer": func(x *execution, _ arguments) (obj, error) { //nolint:unparam // one of many
 			u := x.call.who.author().user
 			return obj{"id": u.nodeID(), "login": u.login, "databaseId": u.id}, nil
 		},
