@@ -180,25 +180,17 @@ func (c *call) number(name string, none, most int) int {
 	return min(n, most)
 }
 
-// paginate cuts the page that was asked for and links the others.
+// paginate cuts the page that was asked for and links the next one.
 func paginate[T any](c *call, items []T) []T {
-	q := c.URL.Query()
 	per, page := c.number("per_page", 30, 100), c.number("page", 1, 1<<30)
-	last := max(1, (len(items)+per-1)/per)
-	var links []string
-	link := func(rel string, n int) {
-		q.Set("page", strconv.Itoa(n))
-		links = append(links, fmt.Sprintf(`<http://%s%s?%s>; rel=%q`, c.Host, c.URL.EscapedPath(), q.Encode(), rel))
-	}
-	if page < last {
-		link("next", page+1)
-		link("last", last)
-	}
-	if len(links) > 0 {
-		c.header.Set("Link", strings.Join(links, ", "))
-	}
 	from := min((page-1)*per, len(items))
-	return items[from:min(from+per, len(items))]
+	to := min(from+per, len(items))
+	if to < len(items) {
+		q := c.URL.Query()
+		q.Set("page", strconv.Itoa(page+1))
+		c.header.Set("Link", fmt.Sprintf(`<http://%s%s?%s>; rel="next"`, c.Host, c.URL.EscapedPath(), q.Encode()))
+	}
+	return items[from:to]
 }
 
 // list answers with a page of items.
