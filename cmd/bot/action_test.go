@@ -887,7 +887,7 @@ func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 	}
 	about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
 	waits := make(chan struct{}, 1)
-	r.inject(ghsim.Fault{Method: "POST", Match: "/replies$", Hold: make(chan struct{}), Held: waits})
+	r.inject(ghsim.Fault{Method: "POST", Match: "/pulls/[0-9]+/comments$", Hold: make(chan struct{}), Held: waits})
 	cmd := r.job("pull_request_review", r.event("submitted")).command()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -37,11 +37,10 @@ import (
 // person, a repository and an App registered on it, and the configuration of a
 // server for that App.
 type stage struct {
-	t     testing.TB
-	sim   *ghsim.Sim
-	valid *ghsimtest.Validator
-	app   ghsim.App
-	repo  ghsim.Repo
+	t    testing.TB
+	sim  *ghsim.Sim
+	app  ghsim.App
+	repo ghsim.Repo
 	// install is the App's installation on the repository.
 	install ghsim.Installation
 	dir     string
@@ -90,9 +89,9 @@ const quiet = 10 * time.Minute
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	bell := newBell()
-	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
+	sim := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
 	st := &stage{
-		t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
+		t: t, sim: sim, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
 	}
 	st.now = st.clock.now
 	must := func(err error) {

@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -90,10 +91,13 @@ func (h *Host) layOutAgent(
 	ctx context.Context, s loop.State, a loop.AgentStart, repo *gitrepo.Repo, wt *gitrepo.Worktree,
 ) error {
 	dir := h.start(a.Name)
+	if err := h.tidy(ctx, repo, s); err != nil {
+		return err
+	}
 	if err := h.pin(ctx, s, repo, wt); err != nil {
 		return fmt.Errorf("pin the agent's configuration: %w", err)
 	}
-	if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
+	if err := h.writeProgress(ctx, a.ProgressPath, a.Progress); err != nil {
 		return err
 	}
 	history, err := h.history(s, repo)
@@ -341,14 +345,18 @@ func (h *Host) emptied(ctx context.Context, name string) error {
 	if err := h.dropCaches(cacheAgent); err != nil {
 		return err
 	}
-	doc, readErr := h.ReadProgress(ctx, b.Progress) // where it cannot be read it is put back later
-	if err := h.Reset(ctx, b.Tree); err != nil {
+	root, err := h.root()
+	if err != nil {
+		return err
+	}
+	doc, readErr := progress.Read(root, b.Progress) // where it cannot be read it is put back later
+	if err := errors.Join(root.Close(), h.Reset(ctx, b.Tree)); err != nil {
 		return err
 	}
 	if readErr != nil {
 		return nil
 	}
-	return h.WriteProgress(ctx, b.Progress, doc)
+	return h.writeProgress(ctx, b.Progress, doc)
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the
@@ -545,12 +553,9 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		if err := h.describeCheck(s, g); err != nil {
 			return err
 		}
-		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
-		if err != nil {
-			return err
-		}
-		// What an earlier check left behind must not help this one.
-		return wt.Reset(ctx, gitrepo.OID(g.Tree), false)
+		// What an earlier check left behind must not help this one: it goes.
+		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)

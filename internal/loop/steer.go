@@ -142,8 +142,10 @@ func (s *State) stopsHere() bool {
 // betweenTasks says whether nothing is at work that the tasks are compared with.
 func (s *State) betweenTasks() bool {
 	switch s.Stage { //nolint:exhaustive // in every other stage something is under way
-	case stagePick, stageFinalGates, stageReview, stageClose, stageEnd:
+	case stagePick, stageFinal, stageEnd:
 		return !s.landing() // what lands brings its progress.md along
+	case stageGate:
+		return s.Phase == run.PhaseFinishing && s.Process == nil
 	default:
 		return false
 	}
@@ -153,7 +155,7 @@ func (s *State) betweenTasks() bool {
 // broken off.
 func (s *State) working() bool {
 	switch s.Stage { //nolint:exhaustive // what lands, lands
-	case stageStart, stageWatch, stageJudge, stagePropose, stageGate, stageGateWatch:
+	case stageStart, stageWatch, stagePropose, stageGate, stageGateWatch:
 		return true
 	default:
 		return false

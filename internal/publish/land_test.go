@@ -68,7 +68,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	sim, _ := ghsimtest.Start(t, ghsim.Options{})
+	sim := ghsimtest.Start(t, ghsim.Options{})
 	w := &world{Sim: sim}
 	get[ghsim.User](t)(sim.CreateUser(owner))
 	w.walt = get[ghsim.User](t)(sim.CreateUser("walt"))

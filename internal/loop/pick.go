@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,114 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
+
+// spent says whether the budget is used up, as far as is known.
+func (s *State) spent() bool {
+	return s.Limits.BudgetUSD > 0 && s.Usage.CostUSD >= s.Limits.BudgetUSD
+}
+
+func (s *State) spending() string {
+	return fmt.Sprintf("$%.2f of $%.2f is spent", s.Usage.CostUSD, s.Limits.BudgetUSD)
+}
+
+// pick looks at the exit conditions, then at the tasks.
+func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	tasks := doc.Tasks()
+	if s.Stuck { // somebody has brought work meanwhile
+		s.Stuck, s.EndDetail = false, ""
+	}
+	switch done, total := progress.Counts(tasks); {
+	case total == 0:
+		return e.finish(s, run.EndFailed, "the plan holds no task")
+	case len(s.Lanes) > 0:
+		if !e.ends(s) {
+			e.spread(s, tasks)
+		}
+		return e.stepLanes(ctx, s)
+	case done == total:
+		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageGate, 0
+		return Next{}, nil
+	case e.overdue(*s):
+		return e.finish(s, run.EndDeadline, "")
+	case s.spent():
+		return e.finish(s, run.EndBudgetExhausted, s.spending())
+	case s.StopAfterCall != "":
+		return e.finish(s, run.EndCancelled, s.StopAfterCall)
+	case s.Once && s.Iteration > 0:
+		return e.finish(s, run.EndSingleIteration, "")
+	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
+		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("reached max_iterations (%d)", s.Limits.MaxIterations))
+	}
+	if s.spreads(tasks) && e.spread(s, tasks) {
+		return Next{}, nil
+	}
+	task, ok := choose(tasks, s, nil)
+	if !ok {
+		detail := ""
+		switch {
+		case slices.ContainsFunc(tasks, run.Task.Actionable):
+			detail = holdups(tasks, s)
+		case s.Iteration == 0:
+			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
+				" to retry it"
+		}
+		return e.stuck(s, detail)
+	}
+	if task.Verify {
+		return e.hostTask(ctx, s, doc, task)
+	}
+	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+		return next, err
+	}
+	return e.call(ctx, s, doc, task)
+}
+
+// stuck ends a run that has no task left to work. Where it has landed something, the
+// final checks say first how that stands.
+func (e *Engine) stuck(s *State, detail string) (Next, error) {
+	if len(s.Commits) == 0 || len(gate.At(e.gates(*s), gate.Final)) == 0 {
+		return e.finishStuck(s, detail)
+	}
+	s.Stuck, s.EndDetail = true, detail
+	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageGate, 0, nil
+	return Next{}, nil
+}
+
+// finishStuck ends a run without a task to work: for a person to give what the tasks
+// need, or blocked.
+func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	needs := s.needed(doc.Tasks())
+	if len(needs) == 0 {
+		return e.finish(s, run.EndBlocked, detail)
+	}
+	said := make([]string, 0, len(needs))
+	for _, n := range needs {
+		said = append(said, n.TaskID+" needs a person: "+n.Words)
+	}
+	return e.finish(s, run.EndAwaitingPerson, strings.TrimSuffix(strings.Join(said, "; ")+"; "+detail, "; "))
+}
+
+func rank(t run.Task) int {
+	if t.Priority == 0 {
+		return 1 << 30
+	}
+	return t.Priority
+}
+
+func (e *Engine) overdue(s State) bool {
+	return s.Limits.RunTimeout > 0 && !e.Now().Before(s.Deadline(e.Now()))
+}
+
+// gates are the checks a proposal has to pass, by what is known so far.
+func (e *Engine) gates(s State) []gate.Gate { return s.Checks() }
 
 // Ahead is what is in front of a run that was opened: the tasks in the order in
 // which they would be worked if each succeeded, and all of them, done or not.

@@ -6,10 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/org/ralph-action/internal/proc"
 )
@@ -149,25 +147,6 @@ func TestAgentHistoryBelowAnotherTree(t *testing.T) {
 	mustGit(t, w.Dir(), "fsck", "--strict")
 }
 
-// packFiles are the files that an agent's objects are copied from, with the time
-// of each.
-func packFiles(t *testing.T, w *Worktree) map[string]time.Time {
-	t.Helper()
-	found, err := filepath.Glob(w.index + ".agent/pack-*.pack")
-	if err != nil {
-		t.Fatal(err)
-	}
-	times := map[string]time.Time{}
-	for _, path := range found {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		times[path] = info.ModTime()
-	}
-	return times
-}
-
 // A branch that moves adds what is new to what is kept, merges and rewritten
 // branches included, and the agent's copy is its own.
 func TestAgentHistoryFollowsTheBranch(t *testing.T) {
@@ -178,11 +157,7 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 	r := open(t, dir)
 	w := export(t, r)
 	const depth = 12
-	if err := w.InitAgentGit(ctx, historyOf(t, r, depth)); err != nil {
-		t.Fatal(err)
-	}
-	kept := packFiles(t, w)
-	steps := []struct {
+	for _, step := range []struct {
 		name string
 		do   func()
 	}{
@@ -198,8 +173,7 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 		}},
 		{"back", func() { mustGit(t, dir, "reset", "-q", "--hard", "HEAD~2") }},
 		{"elsewhere", func() { mustGit(t, dir, "reset", "-q", "--hard", "old") }},
-	}
-	for _, step := range steps {
+	} {
 		step.do()
 		if err := w.Reset(ctx, headTree(t, r), false); err != nil {
 			t.Fatal(err)
@@ -216,21 +190,12 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 			t.Errorf("%s: status %q", step.name, got)
 		}
 	}
-	now := packFiles(t, w)
-	for path, when := range kept {
-		if !now[path].Equal(when) {
-			t.Errorf("%s was made again", filepath.Base(path))
-		}
-	}
-	if len(now) != 2 { // the first, and the merge's side: the others are few objects
-		t.Errorf("there are %d packs", len(now))
-	}
 	theirs, err := filepath.Glob(filepath.Join(w.Dir(), ".git/objects/pack/*.pack"))
-	if err != nil || len(theirs) != len(now) {
+	if err != nil || len(theirs) == 0 || len(theirs) > 6 {
 		t.Fatalf("the agent has %q, %v", theirs, err)
 	}
 	for _, path := range theirs {
-		mine, err := os.Stat(filepath.Join(w.index+".agent", filepath.Base(path)))
+		mine, err := os.Stat(filepath.Join(w.index+".git/objects/pack", filepath.Base(path)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,91 +203,6 @@ func TestAgentHistoryFollowsTheBranch(t *testing.T) {
 			t.Errorf("the agent can write %s: %v", filepath.Base(path), err)
 		}
 	}
-}
-
-// The objects of a few new commits are in one more pack, which grows until they are
-// worth one of git's. A branch that was taken back beyond them, and comes again, has
-// them all.
-func TestAgentHistoryOfFewNewCommits(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	dir := layered(t, 20, 20)
-	r := open(t, dir)
-	w := export(t, r)
-	const depth = 60
-	check := func(packs int) {
-		t.Helper()
-		if err := w.Reset(ctx, headTree(t, r), false); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.InitAgentGit(ctx, historyOf(t, r, depth)); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(packFiles(t, w)); n != packs {
-			t.Errorf("%d packs, not %d", n, packs)
-		}
-		args := []string{"log", "-p", "-m", "--format=%H %P"}
-		if got, want := mustGit(t, w.Dir(), args...), cloned(t, dir, depth, args...); got != want {
-			t.Errorf("log\n%s\nin a clone\n%s", got, want)
-		}
-		mustGit(t, w.Dir(), "fsck", "--strict")
-		for pack := range packFiles(t, w) {
-			mustGit(t, w.Dir(), "verify-pack", pack)
-		}
-	}
-	commit := func(name string, n int) {
-		for i := range n {
-			files{fmt.Sprintf("%s/%d", name, i): fmt.Sprintln(name, i)}.write(t, dir)
-		}
-		mustGit(t, dir, "add", "-A")
-		mustGit(t, dir, "commit", "-q", "-m", name)
-	}
-	check(1)
-	commit("few", 3)
-	check(2)
-	files{"empty": "", "d1/large": strings.Repeat("a long line\n", 5000)}.write(t, dir)
-	mustGit(t, dir, "add", "-A")
-	mustGit(t, dir, "commit", "-q", "-m", "of other sizes")
-	check(2)
-	files{"d1/f1.go": "few\n"}.write(t, dir)
-	mustGit(t, dir, "commit", "-q", "-a", "-m", "one more")
-	aside := mustGit(t, dir, "rev-parse", "HEAD")
-	check(2)
-	mustGit(t, dir, "reset", "-q", "--hard", "HEAD~2")
-	commit("many", maxLoose)
-	check(2)
-	mustGit(t, dir, "reset", "-q", "--hard", aside)
-	check(3)
-	if err := os.WriteFile(filepath.Join(dir, "huge"), make([]byte, maxFewBytes+1), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	mustGit(t, dir, "add", "-A")
-	mustGit(t, dir, "commit", "-q", "-m", "not to be held in memory")
-	check(3)
-	commit("more", 3)
-	check(4)
-}
-
-// More packs than are worth copying become one.
-func TestAgentPacksAreJoined(t *testing.T) {
-	t.Parallel()
-	dir := layered(t, 10, 5)
-	r := open(t, dir)
-	w := export(t, r)
-	for i := range 2 * maxAgentPacks {
-		mustGit(t, dir, "commit", "-q", "--allow-empty", "-m", fmt.Sprint(i))
-		mustGit(t, dir, "repack", "-adq")
-		if err := w.InitAgentGit(t.Context(), historyOf(t, r, 5)); err != nil {
-			t.Fatal(err)
-		}
-		if n := len(packFiles(t, w)); n > maxAgentPacks {
-			t.Fatalf("round %d: %d packs", i, n)
-		}
-	}
-	if got := mustGit(t, w.Dir(), "rev-list", "--count", "HEAD"); got != "5" {
-		t.Errorf("%s commits", got)
-	}
-	mustGit(t, w.Dir(), "fsck", "--strict")
 }
 
 // Where the history, or the newest of it, is not there, the agent works without.
@@ -390,35 +270,4 @@ func TestAgentHistoryThatIsNotThere(t *testing.T) {
 			mustGit(t, w.Dir(), "fsck", "--strict")
 		}
 	})
-}
-
-// A history of very many side branches ends early.
-func TestPastIsBounded(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	mustGit(t, dir, "init", "-q")
-	var in bytes.Buffer
-	const wide = maxPast
-	for n := 1; n <= wide+2; n++ {
-		fmt.Fprintf(&in, "reset refs/heads/main\n\ncommit refs/heads/main\nmark :%d\ncommitter A <a@b> %d +0000\ndata 0\n\n",
-			n, n)
-		if n == wide+1 {
-			for p := range wide {
-				fmt.Fprintf(&in, "%s :%d\n", []string{"from", "merge"}[min(p, 1)], p+1)
-			}
-		}
-		if n == wide+2 {
-			fmt.Fprintf(&in, "from :%d\n", n-1)
-		}
-	}
-	fastImport(t, dir, &in)
-	r := open(t, dir)
-	h := historyOf(t, r, 50)
-	p, err := r.past(t.Context(), h.Tip, h.Depth, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(p.commits) != 2 || !slices.Equal(p.boundary, p.commits[1:]) {
-		t.Errorf("%d commits, boundary %v", len(p.commits), p.boundary)
-	}
 }

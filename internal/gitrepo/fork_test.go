@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -26,38 +27,48 @@ func objectFiles(t *testing.T, dir string) (n int) {
 	return n
 }
 
-// What an attempt made is in the repository once it is admitted, whole, and not
-// before.
+// What an attempt made is in the repository once it is taken, whole, and not before.
 func TestRefusedWorkLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := person(t, files{"a": "a"})
 	objects := filepath.Join(dir, ".git", "objects")
 	before := objectFiles(t, objects)
-	place := filepath.Join(t.TempDir(), `a:"b`, "objects")
-	r, err := open(t, dir).Quarantine(place)
+	place := filepath.Join(t.TempDir(), `a:"b`, "run.git")
+	person := open(t, dir)
+	r, err := person.Fork(place)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := export(t, r)
-	large := strings.Repeat("large", maxHeld)
+	large := strings.Repeat("large", 1<<20)
 	files{"new/x": "x", "new/large": large, "a": "changed"}.write(t, w.Dir())
 	s := snapshot(t, w)
 	if n := objectFiles(t, objects); n != before {
-		t.Errorf("the repository has %d objects instead of %d before anything was admitted", n, before)
+		t.Errorf("the repository has %d objects instead of %d before anything was taken", n, before)
 	}
 	if got, err := r.ReadFile(t.Context(), s.Tree, "new/large", 1<<30); err != nil || string(got) != large {
-		t.Errorf("through the quarantine: %d bytes, %v", len(got), err)
+		t.Errorf("through the fork: %d bytes, %v", len(got), err)
 	}
 	if ok, err := r.HasTree(t.Context(), s.Tree); !ok || err != nil {
-		t.Errorf("git sees the tree through the quarantine: %v, %v", ok, err)
+		t.Errorf("the fork has the tree: %v, %v", ok, err)
 	}
-	if ok, err := open(t, dir).HasTree(t.Context(), s.Tree); ok || err != nil {
+	if ok, err := person.HasTree(t.Context(), s.Tree); ok || err != nil {
 		t.Errorf("the repository has the tree: %v, %v", ok, err)
 	}
 	files{"refused": "refused"}.write(t, w.Dir())
 	refused := snapshot(t, w)
-	for range 2 { // as after a crash
-		if err := r.Admit(t.Context(), s.Tree); err != nil {
+	_, head, err := person.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := r.CommitTree(t.Context(), CommitSpec{
+		Tree: s.Tree, Parents: []OID{head}, Message: "m", Author: ann(), When: testTime(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, oid := range []OID{s.Tree, commit, commit} { // as after a crash
+		if err := person.Take(t.Context(), r, oid); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,10 +76,10 @@ func TestRefusedWorkLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustGit(t, dir, "fsck", "--strict")
-	if got := mustGit(t, dir, "show", string(s.Tree)+":new/x"); got != "x" {
-		t.Errorf("admitted: %q", got)
+	if got := mustGit(t, dir, "show", string(commit)+":new/x"); got != "x" {
+		t.Errorf("taken: %q", got)
 	}
-	if ok, err := open(t, dir).HasTree(t.Context(), refused.Tree); ok || err != nil {
+	if ok, err := person.HasTree(t.Context(), refused.Tree); ok || err != nil {
 		t.Errorf("the repository has the refused tree: %v, %v", ok, err)
 	}
 }
@@ -129,7 +140,11 @@ func TestMirrorsAreTidied(t *testing.T) {
 	var refuse OID
 	for i, found := 0, 0; found < 3; i++ {
 		data := fmt.Append(nil, i)
-		if oid := r.algo.sum(kindBlob, data); strings.HasPrefix(string(oid), "17") {
+		oid, err := blobName(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(oid), "17") {
 			found++
 			if refuse, err = r.WriteBlob(t.Context(), data); err != nil {
 				t.Fatal(err)
@@ -137,7 +152,7 @@ func TestMirrorsAreTidied(t *testing.T) {
 		}
 	}
 	old := time.Now().Add(-15 * 24 * time.Hour)
-	if err := os.Chtimes(r.loose(refuse), old, old); err != nil {
+	if err := os.Chtimes(filepath.Join(r.objects, string(refuse[:2]), string(refuse[2:])), old, old); err != nil {
 		t.Fatal(err)
 	}
 	if err := firstErr(r.Fetch(t.Context()), r.collectGarbage(t.Context(), 1)); err != nil {
@@ -151,18 +166,18 @@ func TestMirrorsAreTidied(t *testing.T) {
 	}
 }
 
-// What refused attempts leave is bounded in sum, for whoever opens the quarantine
-// again as well, and what is admitted makes room.
-func TestQuarantineIsBounded(t *testing.T) {
+// What refused attempts leave is bounded in sum, for whoever opens the fork again as well.
+// What the run needs no more makes room.
+func TestForkIsBounded(t *testing.T) {
 	t.Parallel()
-	dir, place := person(t, files{"a": "a"}), filepath.Join(t.TempDir(), "objects")
-	quarantine := func() (*Repo, *Worktree) {
-		r, err := open(t, dir).Quarantine(place)
+	dir, place := person(t, files{"a": "a"}), filepath.Join(t.TempDir(), "run.git")
+	fork := func() (*Repo, *Worktree) {
+		r, err := open(t, dir).Fork(place)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := export(t, r)
-		w.MaxQuarantine = 3 << 20
+		w.MaxFork = 3 << 20
 		return r, w
 	}
 	random := func(seed byte) string {
@@ -170,13 +185,17 @@ func TestQuarantineIsBounded(t *testing.T) {
 		_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
 		return string(data)
 	}
-	r, w := quarantine()
+	_, w := fork()
 	files{"large": random(1)}.write(t, w.Dir())
-	first := snapshot(t, w)
-	if len(first.Refused) != 0 {
-		t.Fatalf("refused %v", first.Refused)
+	refused := snapshot(t, w)
+	if len(refused.Refused) != 0 {
+		t.Fatalf("refused %v", refused.Refused)
 	}
-	_, w = quarantine()
+	r, w := fork()
+	needed, err := r.TreeWith(t.Context(), headTree(t, r), []TreeEdit{{Path: "needed", Data: []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
 	files{"large": random(2)}.write(t, w.Dir())
 	held, err := fileBytes(place)
 	if err != nil {
@@ -184,15 +203,19 @@ func TestQuarantineIsBounded(t *testing.T) {
 	}
 	full := snapshot(t, w)
 	if after, err := fileBytes(place); err != nil || after != held || len(full.Refused) != 1 ||
-		full.Refused[0].Reason != "more than 3 MiB in all attempts of this run" {
+		full.Refused[0].Reason != "more than 3 MiB in all attempts of this task" {
 		t.Errorf("%d bytes became %d, %v; refused %v", held, after, err, full.Refused)
 	}
-	if err := r.Admit(t.Context(), first.Tree); err != nil {
+	if err := r.Tidy(t.Context(), []OID{headTree(t, r), needed, "", noOID}); err != nil {
 		t.Fatal(err)
 	}
-	_, w = quarantine()
-	files{"large": random(2)}.write(t, w.Dir())
+	if ok, err := r.HasTree(t.Context(), refused.Tree); ok || err != nil {
+		t.Errorf("refused work is still there: %v, %v", ok, err)
+	}
+	if got, err := r.ReadFile(t.Context(), needed, "needed", 10); string(got) != "x" || err != nil {
+		t.Errorf("what is needed holds %q, %v", got, err)
+	}
 	if s := snapshot(t, w); len(s.Refused) != 0 {
-		t.Errorf("refused %v after the rest was admitted", s.Refused)
+		t.Errorf("refused %v after the fork was tidied", s.Refused)
 	}
 }
