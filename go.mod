@@ -10,9 +10,8 @@ require (
 	github.com/bradleyfalzon/ghinstallation/v2 v2.10.0 // tokens for one repository; v2.10.0 alone has go-github v60's types
 	github.com/containerd/errdefs v1.0.0 // tells "no such container" from "engine away"
 	github.com/creack/pty v1.1.24 // tests: a real terminal for the program
-	github.com/getkin/kin-openapi v0.152.0 // tests: holds the simulated GitHub against GitHub's description
 	github.com/goccy/go-yaml v1.19.2 // strict YAML, with the line and column of a problem
-	github.com/golang-jwt/jwt/v4 v4.5.2 // parses the App's key; above what go-githubapp asks for, for a security fix
+	github.com/golang-jwt/jwt/v4 v4.5.2 // parses the App's key, and tokens in ghsim; above what go-githubapp asks for, for a security fix
 	github.com/google/go-cmp v0.7.0 // tests: compares
 	github.com/google/go-github/v60 v60.0.0 // REST; in ghapp and handlers only
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02 // tests: what stands on a screen; it has no releases
@@ -25,7 +24,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
 	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository
 	github.com/rs/zerolog v1.35.1 // logs; the logger travels in the context, as go-githubapp has it
-	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // tests: somebody else's client of the simulated GraphQL
 	github.com/sony/gobreaker/v2 v2.3.0 // whether GitHub is away; in ghapp only
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // JSON with comments, as devcontainer.json is written; it has no releases
 	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
@@ -61,11 +59,8 @@ require (
 	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/go-logr/logr v1.4.4 // indirect
 	github.com/go-logr/stdr v1.2.2 // indirect
-	github.com/go-openapi/jsonpointer v0.22.5 // indirect
-	github.com/go-openapi/swag/jsonname v0.25.5 // indirect
 	github.com/google/go-querystring v1.1.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
-	github.com/gorilla/mux v1.8.0 // indirect
 	github.com/gregjones/httpcache v0.0.0-20190611155906-901d90724c79 // indirect
 	github.com/hashicorp/golang-lru v0.6.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
@@ -75,8 +70,6 @@ require (
 	github.com/muesli/cancelreader v0.2.2 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
-	github.com/oasdiff/yaml v0.1.1 // indirect
-	github.com/oasdiff/yaml3 v0.0.14 // indirect
 	github.com/opencontainers/go-digest v1.0.0 // indirect
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/patrickmn/go-cache v2.1.0+incompatible // indirect
@@ -87,7 +80,7 @@ require (
 	github.com/rcrowley/go-metrics v0.0.0-20201227073835-cf1acfcdf475 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // indirect
 	github.com/shurcooL/graphql v0.0.0-20181231061246-d48a9a75455f // indirect
 	github.com/xo/terminfo v1.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

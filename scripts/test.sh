@@ -82,8 +82,6 @@ start_engine() {
 # Where the tests find the real components; see CONTRIBUTING.md.
 modules=$(scripts/tools.sh where npm)/node_modules
 case $(uname -m) in x86_64) arch=x64 ;; *) arch=arm64 ;; esac
-export RALPH_OPENAPI=$modules/@octokit/openapi/generated/api.github.com.json
-export RALPH_GRAPHQL_SCHEMA=$modules/@octokit/graphql-schema/schema.graphql
 export RALPH_WEBHOOK_EXAMPLES=$modules/@octokit/webhooks-examples/api.github.com/index.json
 export RALPH_TEST_NPM=$modules
 export RALPH_TEST_CLAUDE=$modules/@anthropic-ai/claude-code-linux-$arch/claude

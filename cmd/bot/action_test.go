@@ -887,7 +887,7 @@ func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
 	}
 	about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
 	waits := make(chan struct{}, 1)
-	r.inject(ghsim.Fault{Method: "POST", Match: "/replies$", Hold: make(chan struct{}), Held: waits})
+	r.inject(ghsim.Fault{Method: "POST", Match: "/pulls/[0-9]+/comments$", Hold: make(chan struct{}), Held: waits})
 	cmd := r.job("pull_request_review", r.event("submitted")).command()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -1066,12 +1066,12 @@ gates: [{name: style, blocking: false, run: "echo 'README.md:1: bad'; exit 1"}]
 `}
 }
 
-// TestActionClosesItsCheckRun: a job closes the check run that it has made, with what the
-// checks say of lines, though GitHub's answer to the making of it was lost.
-func TestActionClosesItsCheckRun(t *testing.T) {
+// TestActionMakesItsCheckRun: a job makes one check run, with what the checks say of lines,
+// though GitHub's answer to the making of it was lost.
+func TestActionMakesItsCheckRun(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, setting{files: advises(), script: writesLog})
-	r.inject(ghsim.Fault{Match: "^/graphql createCheckRun", Status: 502, After: true})
+	r.inject(ghsim.Fault{Method: "POST", Match: "/check-runs$", Status: 502, After: true})
 	got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step()
 	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) {
 		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)

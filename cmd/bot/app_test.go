@@ -710,7 +710,7 @@ review: [{say: fine}]
 		t.Error("the pull request is a draft")
 	}
 	if checks, _ := st.checks(); !slices.Equal(checks,
-		[]string{"completed neutral", "completed neutral", "completed success"}) {
+		[]string{"", "", "completed success"}) {
 		t.Errorf("check runs by commit: %q", checks)
 	}
 	got := st.issue(issue.Number)

@@ -37,7 +37,7 @@ const (
 )
 
 // newcomer sets the App up with compose on a machine that has nothing but Docker,
-// by what docs/setup.md has in its blocks of commands.
+// by what docs/server.md has in its blocks of commands.
 type newcomer struct {
 	t     *testing.T
 	dir   string
@@ -57,10 +57,10 @@ const (
 	steps
 )
 
-// composeSteps are the blocks of commands that docs/setup.md has about compose.
+// composeSteps are the blocks of commands that docs/server.md has about compose.
 func composeSteps(t *testing.T) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/setup.md")
+	doc, err := os.ReadFile("../../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func composeSteps(t *testing.T) []string {
 		blocks = append(blocks, m[1])
 	}
 	if len(blocks) != steps {
-		t.Fatalf("docs/setup.md has %d blocks of commands about compose, want %d", len(blocks), steps)
+		t.Fatalf("docs/server.md has %d blocks of commands about compose, want %d", len(blocks), steps)
 	}
 	return blocks
 }
@@ -264,11 +264,11 @@ func (n *newcomer) write(name, text string) {
 	}
 }
 
-// setUpWithCompose follows docs/setup.md with the shipped compose.yaml and images of this
+// setUpWithCompose follows docs/server.md with the shipped compose.yaml and images of this
 // version, up to a bot that doctor finds well. GitHub and the model's endpoint are simulated,
 // outside of the containers.
 func setUpWithCompose(t *testing.T, version string) {
-	sim, valid := ghsimtest.Start(t, ghsim.Options{})
+	sim := ghsimtest.Start(t, ghsim.Options{})
 	addr := freeAddr(t)
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -309,7 +309,7 @@ func setUpWithCompose(t *testing.T, version string) {
 model: {base_url: "https://%s:%s"}
 END`, modelHost, worldPort))
 	n.do(n.steps[stepUp])
-	st := &stage{t: t, sim: sim, valid: valid, app: ghsim.App{ID: app}, bell: newBell(), others: new(sync.Once)}
+	st := &stage{t: t, sim: sim, app: ghsim.App{ID: app}, bell: newBell(), others: new(sync.Once)}
 	st.hook(addr) // past the reverse proxy
 	st.waitHealthy(&process{addr: addr})
 	if _, err := sim.Install(app, person+"/"+repoOf); err != nil {

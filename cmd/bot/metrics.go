@@ -204,8 +204,6 @@ var (
 	descMost = prometheus.NewDesc("ralph_places", "Agents and checks that may be at work at once, 0 for any number.", nil, nil)
 	descLine = prometheus.NewDesc("ralph_runs_in_line", "Runs that wait for a place or for room on the machine.", nil, nil)
 	descAway = prometheus.NewDesc("ralph_github_away", "1 while GitHub does not answer.", nil, nil)
-	descKept = prometheus.NewDesc("ralph_writes_kept", "Labels, reactions, replies and check runs that are tried again.",
-		nil, nil)
 	descSize = prometheus.NewDesc("ralph_database_bytes", "Size of the database.", nil, nil)
 	descFree = prometheus.NewDesc("ralph_disk_free_bytes", "What is free on the disk of the data directory.", nil, nil)
 )
@@ -220,7 +218,7 @@ func phases() []run.Phase {
 // Describe implements prometheus.Collector.
 func (*standingMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRuns, descWait, descAge, descWork, descMost, descLine, descAway, descKept, descSize, descFree,
+		descRuns, descWait, descAge, descWork, descMost, descLine, descAway, descSize, descFree,
 	} {
 		out <- d
 	}
@@ -253,13 +251,6 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 	if all, err := reconcile.ReadStanding(ctx, s.store); err == nil {
 		gauge(descWork, float64(all.Running))
 		gauge(descLine, float64(all.Waiting))
-	}
-	if kept, err := s.store.KeptEffects(ctx); err == nil {
-		n := 0
-		for _, of := range kept {
-			n += of
-		}
-		gauge(descKept, float64(n))
 	}
 	if free, _, err := machine.FreeDisk(s.dataDir); err == nil && free != machine.Unknown {
 		gauge(descFree, float64(free))

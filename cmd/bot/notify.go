@@ -26,7 +26,7 @@ const stopGrace = 5 * time.Second
 
 // notifyFlags say who else is told of a run.
 type notifyFlags struct {
-	Notify      []string `env:"RALPH_NOTIFY" sep:" " help:"Where to send notifications: an address for Slack, Discord, Telegram, mail or a signed webhook, or script:FILE; repeatable. Addresses are secrets, so better set the variable, separated by spaces. See docs/notifications.md." placeholder:"ADDRESS"`
+	Notify      []string `env:"RALPH_NOTIFY" sep:" " help:"Where to send notifications: an address for Slack, Discord, Telegram or a signed webhook, or script:FILE; repeatable. Addresses are secrets, so better set the variable, separated by spaces. See docs/server.md#notifications." placeholder:"ADDRESS"`
 	NotifyOn    []string `enum:"start,progress,finish,needs_human" help:"Which events to send: start, progress, finish, needs_human; repeatable (default: all)." placeholder:"EVENT"`
 	NotifyEvery int      `default:"5" help:"Send progress after this many iterations (default: ${default})." placeholder:"N"`
 }
@@ -154,7 +154,7 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	if len(to) == 0 {
 		return &run.UserError{
 			Message: "no notification target is set",
-			Hint:    "add targets to the configuration or pass --notify; see docs/notifications.md",
+			Hint:    "add targets to the configuration or pass --notify; see docs/server.md#notifications",
 		}
 	}
 	n, err := newNotifier(notify.Config{Targets: to}, environmentMask(notifySecrets(to)...), nil)

@@ -125,7 +125,7 @@ func TestActionNotifies(t *testing.T) {
 	r.with["notify_secret"], r.with["notify_on"] = hookSecret, "finish"
 	event := r.labelled("Say hello to everybody", threeTasks)
 	if got := r.job("issues", event).step(); got.code != run.ExitUsage ||
-		!strings.Contains(got.log, "notifications: target 2: the address is not one of slack") {
+		!strings.Contains(got.log, "notifications: target 2: a webhook of Slack is") {
 		t.Errorf("exit code %d:\n%s", got.code, got.log)
 	}
 	r.with["notify"] = h.URL + "/channel-of-the-team"

@@ -101,8 +101,9 @@ func TestH3Trouble(t *testing.T) {
 				{"POST", "^/graphql createRef"},
 				{"POST", "^/graphql createCommit"},
 				{"POST", "/pulls$"},
-				{"POST", "^/graphql createCheckRun"},
-				{"POST", "^/graphql createCheckRun"}, // the next one describes the pull request, too
+				{"PATCH", "/pulls/[0-9]+$"},
+				{"POST", "/check-runs$"},
+				{"POST", "/labels$"},
 				{"POST", "^/graphql markPullRequestReady"},
 			} {
 				fault.Method, fault.Match = at.method, at.match

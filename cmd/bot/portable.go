@@ -23,22 +23,16 @@ const portableFile = ".ralph.env"
 
 // The variables of portableralph that mean something here.
 const (
-	portableScript     = "RALPH_CUSTOM_NOTIFY_SCRIPT"
-	portableSlack      = "RALPH_SLACK_WEBHOOK_URL"
-	portableDiscord    = "RALPH_DISCORD_WEBHOOK_URL"
-	portableToken      = "RALPH_TELEGRAM_BOT_TOKEN"
-	portableChat       = "RALPH_TELEGRAM_CHAT_ID"
-	portableMailTo     = "RALPH_EMAIL_TO"
-	portableMailFrom   = "RALPH_EMAIL_FROM"
-	portableSMTPHost   = "RALPH_SMTP_HOST"
-	portableSMTPPort   = "RALPH_SMTP_PORT"
-	portableSMTPUser   = "RALPH_SMTP_USER"
-	portableSMTPSecret = "RALPH_SMTP_PASSWORD" // #nosec G101 -- the name of a variable
-	portableEvery      = "RALPH_NOTIFY_FREQUENCY"
-	portableAgent      = "RALPH_AI_TOOL"
-	portableCommand    = "RALPH_AI_COMMAND"
-	portableModel      = "RALPH_MODEL"
-	portableCommit     = "RALPH_AUTO_COMMIT"
+	portableScript  = "RALPH_CUSTOM_NOTIFY_SCRIPT"
+	portableSlack   = "RALPH_SLACK_WEBHOOK_URL"
+	portableDiscord = "RALPH_DISCORD_WEBHOOK_URL"
+	portableToken   = "RALPH_TELEGRAM_BOT_TOKEN"
+	portableChat    = "RALPH_TELEGRAM_CHAT_ID"
+	portableEvery   = "RALPH_NOTIFY_FREQUENCY"
+	portableAgent   = "RALPH_AI_TOOL"
+	portableCommand = "RALPH_AI_COMMAND"
+	portableModel   = "RALPH_MODEL"
+	portableCommit  = "RALPH_AUTO_COMMIT"
 
 	// envNotify is ours: the variable of --notify, which the file may hold, too.
 	envNotify = "RALPH_NOTIFY"
@@ -81,7 +75,7 @@ func readPortable(env func(string) (string, bool)) (portable, error) {
 }
 
 // portablePaths are files of portableralph that agents must not read: they hold
-// addresses and passwords.
+// addresses.
 func portablePaths() []string {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -165,24 +159,12 @@ func (p portable) addresses() []address {
 		add(portableScript, "script:"+script)
 	}
 	if token, chat := p.get(portableToken), p.get(portableChat); token != "" && chat != "" {
-		add(portableToken, "telegram://"+token+"@telegram?chats="+url.QueryEscape(chat))
+		add(portableToken, "https://api.telegram.org/bot"+token+"/sendMessage?chat_id="+url.QueryEscape(chat))
 	}
 	for _, name := range []string{portableSlack, portableDiscord} {
 		if to := p.get(name); to != "" {
 			add(name, to)
 		}
-	}
-	host, from, to := p.get(portableSMTPHost), p.get(portableMailFrom), p.get(portableMailTo)
-	port, user, secret := p.get(portableSMTPPort), p.get(portableSMTPUser), p.get(portableSMTPSecret)
-	if host != "" && from != "" && to != "" {
-		u := url.URL{
-			Scheme: "smtp", Host: host + ":" + cmp.Or(port, "587"), Path: "/",
-			RawQuery: url.Values{"from": {from}, "to": {to}}.Encode(),
-		}
-		if user != "" {
-			u.User = url.UserPassword(user, secret)
-		}
-		add(portableMailTo, u.String())
 	}
 	return out
 }

@@ -35,7 +35,7 @@ import (
 
 // runCmd is `bot run`.
 type runCmd struct {
-	Plan  string `arg:"" optional:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, the folder of a spec, or a sentence. Default: the prompt of an active .claude/ralph-loop.local.md."`
+	Plan  string `arg:"" optional:"" name:"plan.md" help:"What to do: a Markdown file with or without check boxes, a prd.json, a run's progress.md, the folder of a spec, or a sentence."`
 	Mode  string `arg:"" optional:"" enum:",plan,build" default:"" help:"plan: write the tasks and stop. build: work only on existing tasks. Default: plan if there are no tasks, then build."`
 	Calls *int   `arg:"" optional:"" name:"n" help:"Maximum number of agent calls, like --max-iterations."`
 
@@ -46,7 +46,6 @@ type runCmd struct {
 	Ask        string   `enum:"auto,never" default:"never" help:"auto: the planner may ask: then its questions are printed and the run exits with 9. never: it plans with assumptions (default: ${default})." placeholder:"auto|never"`
 	Review     *bool    `negatable:"" help:"Have an agent review all of the work at the end; it may add tasks. Default: once, if no check has passed."`
 	Promise    string   `name:"completion-promise" help:"Give the same prompt to every call until an agent ends with <promise>TEXT</promise> and the checks pass. The prompt is one task and becomes one commit." placeholder:"TEXT"`
-	Session    string   `enum:"fresh,same" default:"fresh" help:"same: one Claude Code session works in all calls; its Stop hook gives it the prompt again. Needs --completion-promise. fresh: a new process for each call (default: ${default})." placeholder:"fresh|same"`
 	Once       bool     `help:"Stop after one iteration."`
 	Branch     string   `xor:"place" help:"Work on this branch, created from the one that is checked out if needed. Default: the branch named in a prd.json, else the plan's own branch." placeholder:"NAME"`
 	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
@@ -57,7 +56,7 @@ type runCmd struct {
 	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
 	Yes        bool     `short:"y" help:"With the folder of a spec: write all of its files and work its tasks, without stopping for your approval after each file."`
 	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
-	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause, stop, skip and leave a note (docs/terminal.md)."`
+	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause and stop it (docs/commands.md#full-screen)."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
 
 	UseLogin bool `name:"use-login" help:"Use this machine's login of Claude Code or Codex instead of a key. It stays with the bot; docs/security.md says what that exposes."`
@@ -71,12 +70,6 @@ type runCmd struct {
 	sandboxFlags
 	limitFlags
 	notifyFlags
-
-	// prompt is that of the checkout's loop file, where it stands for Plan. loop: the run
-	// keeps that file. stops is where its session asks.
-	prompt string
-	loop   bool
-	stops  *gateway.Stops
 
 	// user is what the person's own file says, userErr what is wrong with it;
 	// ownDevcontainer: --devcontainer is from there.
@@ -141,10 +134,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	if err := c.takeLoop(ctx, git, dir); err != nil {
-		return err
-	}
-	if err := c.checkPromise(backend); err != nil {
+	if err := c.checkPromise(); err != nil {
 		return err
 	}
 	if c.Sandbox == agent.SandboxLocal && c.Devcontainer {
@@ -244,6 +234,9 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 // checkFlags completes what was asked for by what is usual here, and refuses what cannot be
 // done, before anything is looked for.
 func (c *runCmd) checkFlags(io stdio) error {
+	if c.Plan == "" {
+		return &run.UserError{Message: "nothing says what to do", Hint: "pass a plan file, or a sentence in quotes"}
+	}
 	if err := c.takeDefaults(); err != nil {
 		return err
 	}
@@ -310,7 +303,7 @@ func landed(s loop.State) int {
 // options are what the flags ask of a run.
 func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
 	opts := inline.Options{
-		PlanFile: c.Plan, Prompt: c.prompt, Promise: c.Promise, SameSession: c.stops != nil, Loop: c.loop, Dir: dir,
+		PlanFile: c.Plan, Promise: c.Promise, Dir: dir,
 		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: c.Devcontainer, Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
@@ -637,7 +630,7 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 func (c *runCmd) gateway(
 	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices,
 ) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch(), Stops: c.stops}
+	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch()}
 	gated := c.gated()
 	switch {
 	case !gated && len(c.Egress) > 0:
@@ -648,8 +641,7 @@ func (c *runCmd) gateway(
 	case !gated && (len(backend.About().Keys) == 0 || backend.About().HoldsCredential):
 		return nil, nil //nolint:nilnil // no gateway is an answer
 	case !gated:
-		// A session tells what it used at its end only, which is after its commit.
-		cfg.Unmetered = c.stops == nil
+		cfg.Unmetered = true
 	case backend.About().HoldsCredential:
 		return nil, &run.UserError{
 			Message: fmt.Sprintf("the agent %s needs its own server and key, which --local-isolation=bwrap keeps "+
@@ -678,7 +670,6 @@ func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices, loo
 	gw := &host.Gateway{
 		Token: func(start string) string { return gateway.Token(key, start) }, Meter: cfg.Meter,
 		NoModels: len(cfg.Upstreams) == 0, Egress: cfg.Egress, Watch: cfg.Watch, Unmetered: cfg.Unmetered,
-		Stops:      cfg.Stops,
 		ProxyToken: func(start string) string { return gateway.ProxyToken(key, start) },
 	}
 	var server *gateway.Server

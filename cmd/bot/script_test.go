@@ -108,7 +108,7 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 		"TMPDIR", "WORK",
 		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 		"RALPH_LOCAL_ISOLATION",
-		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_SLACK_WEBHOOK_URL", "LC_ALL", "CLICOLOR_FORCE",
+		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_NOTIFY_SECRET", "RALPH_SLACK_WEBHOOK_URL", "LC_ALL", "CLICOLOR_FORCE",
 		"RALPH_WORKTREE",
 	} {
 		if value := ts.Getenv(name); value != "" {

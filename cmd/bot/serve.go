@@ -34,7 +34,6 @@ import (
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
-	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
@@ -145,7 +144,6 @@ type app struct {
 	queue      *queue.Queue
 	deliveries *delivery.Receiver
 	reconciler *reconcile.Reconciler
-	repeater   *publish.Repeater
 	github     *ghapp.App
 	notifier   *notify.Notifier
 	handler    http.Handler
@@ -173,9 +171,6 @@ type observers struct {
 	// writes, zero for the one that GitHub asks for.
 	now        func() time.Time
 	writeEvery time.Duration
-	// patience is how long a run waits for a label or a reaction before the repeater makes it, zero
-	// for publish.FirstPatience.
-	patience time.Duration
 	// quiet is how long nothing more must have been said in review, zero for some
 	// seconds.
 	quiet time.Duration
@@ -187,9 +182,6 @@ type observers struct {
 func (obs observers) withDefaults(cfg config.Server) (_ observers, err error) {
 	if obs.now == nil {
 		obs.now = time.Now
-	}
-	if obs.patience == 0 {
-		obs.patience = publish.FirstPatience
 	}
 	if obs.room == nil {
 		obs.room = func() machine.Room { return machine.Look(cfg.DataDir) }
@@ -388,10 +380,6 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		return nil, err
 	}
 	p.deliveries.Queue, p.reconcile.Queue, p.reconcile.Welcome = a.queue, a.queue, cfg.Welcome
-	p.deliveries.Patience = obs.patience
-	a.repeater = &publish.Repeater{Store: a.store, Now: p.deliveries.Now, GitHub: func(at ghapp.Place) publish.GitHub {
-		return a.github.Repo(at.Installation, at.Owner, at.Name)
-	}}
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
 	return a, nil
@@ -628,7 +616,6 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 func (a *app) keepRepeating(ctx context.Context) (end func()) {
 	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
 	var work sync.WaitGroup
-	work.Go(func() { a.repeater.Run(ctx) })
 	return func() {
 		cancel()
 		work.Wait()

@@ -43,7 +43,7 @@ type settingUp struct {
 // setUp starts `bot setup` and waits for its address.
 func setUp(t *testing.T, dir string, more ...string) *settingUp {
 	t.Helper()
-	sim, _ := ghsimtest.Start(t, ghsim.Options{})
+	sim := ghsimtest.Start(t, ghsim.Options{})
 	if _, err := sim.CreateUser(person); err != nil {
 		t.Fatal(err)
 	}
@@ -395,17 +395,17 @@ func TestGitHubByItsAddress(t *testing.T) {
 	}
 }
 
-// TestSetupByHandIsComplete: what docs/setup.md lists is what bot setup asks for.
+// TestSetupByHandIsComplete: what docs/server.md lists is what bot setup asks for.
 func TestSetupByHandIsComplete(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/setup.md")
+	doc, err := os.ReadFile("../../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	row := func(name string) []string {
 		m := regexp.MustCompile(`(?m)^\| ` + name + ` \| (.*) \|$`).FindSubmatch(doc)
 		if m == nil {
-			t.Fatalf("docs/setup.md has no row %q", name)
+			t.Fatalf("docs/server.md has no row %q", name)
 		}
 		return strings.Split(strings.ReplaceAll(strings.ToLower(string(m[1])), " ", "_"), "_·_")
 	}

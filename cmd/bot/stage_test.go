@@ -37,17 +37,14 @@ import (
 // person, a repository and an App registered on it, and the configuration of a
 // server for that App.
 type stage struct {
-	t     testing.TB
-	sim   *ghsim.Sim
-	valid *ghsimtest.Validator
-	app   ghsim.App
-	repo  ghsim.Repo
+	t    testing.TB
+	sim  *ghsim.Sim
+	app  ghsim.App
+	repo ghsim.Repo
 	// install is the App's installation on the repository.
 	install ghsim.Installation
 	dir     string
 	config  config.Server
-	// forgets: the database has lost what was committed last.
-	forgets bool
 	// token is the person's own.
 	token string
 	// now is the App's clock, which tests put on by clock.
@@ -92,9 +89,9 @@ const quiet = 10 * time.Minute
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	bell := newBell()
-	sim, valid := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
+	sim := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
 	st := &stage{
-		t: t, sim: sim, valid: valid, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
+		t: t, sim: sim, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
 	}
 	st.now = st.clock.now
 	must := func(err error) {
@@ -205,7 +202,7 @@ func (st *stage) serveApp(log zerolog.Logger, watch func(run.Event)) *serving {
 	}
 	a, err := newApp(st.t.Context(), st.config, log, observers{
 		self: st.self(), writeEvery: cmp.Or(st.pace, time.Microsecond), quiet: quiet, now: st.now,
-		patience: longestWait, room: st.room,
+		room:   st.room,
 		onWork: st.bell.ring,
 		onSave: func(run.ID, bool) { st.bell.ring() },
 		watch: func(ev run.Event) {

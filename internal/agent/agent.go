@@ -31,10 +31,6 @@ type Invocation struct {
 	Token string
 	// MaxTurns limits the model's turns in this start; 0 means no limit.
 	MaxTurns int
-	// StopHook is the address where the agent asks before it ends, with Token, and waits
-	// to be told whether it is to go on; "" where it just ends. Only for back ends that
-	// take it.
-	StopHook string
 	// DenyTools are tools of the CLI's own that the agent must do without, in
 	// the CLI's spelling. A back end that cannot be told passes over them.
 	DenyTools []string
@@ -85,8 +81,6 @@ type About struct {
 	// Keys are the variables that hold its key for the model, any of which will do, the
 	// usual one first; none for an agent that needs none, or finds one by itself.
 	Keys []string
-	// TakesStopHook says that Invocation.StopHook is heeded.
-	TakesStopHook bool
 	// HoldsCredential says that the agent must have its credential itself: it
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.

@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -39,16 +37,6 @@ func (c claude) Command(inv Invocation) (Command, error) {
 		cmd.Argv = append(cmd.Argv, "--max-turns", strconv.Itoa(inv.MaxTurns))
 	}
 
-	if inv.StopHook != "" {
-		hook, err := stopHook(inv.StopHook)
-		if err != nil {
-			return Command{}, err
-		}
-		cmd.Argv = append(cmd.Argv, "--settings", hook)
-		// The host says how often it may be kept from ending, not the CLI, whose own limit is 8.
-		cmd.Env["CLAUDE_CODE_STOP_HOOK_BLOCK_CAP"] = "0"
-	}
-
 	proxied, err := c.proxied(inv)
 	if err != nil {
 		return Command{}, err
@@ -65,31 +53,6 @@ func (c claude) Command(inv Invocation) (Command, error) {
 		cmd.Env["IS_SANDBOX"] = "1"
 	}
 	return cmd, c.mount(&cmd, inv)
-}
-
-// hookTimeout is how long the CLI waits for an answer: checks may take long.
-const hookTimeout = 24 * 60 * 60 // seconds
-
-// stopHook are settings that have the CLI ask at the address before it ends. The token
-// stays in the environment: settings are an argument, which other processes can read.
-func stopHook(address string) (string, error) {
-	type m = map[string]any
-	settings, err := json.Marshal(m{"hooks": m{"Stop": []m{{"hooks": []m{{
-		"type": "http", "url": address, "timeout": hookTimeout,
-		"headers":        m{"Authorization": "Bearer $ANTHROPIC_API_KEY"},
-		"allowedEnvVars": []string{"ANTHROPIC_API_KEY"},
-	}}}}}})
-	if err != nil {
-		return "", fmt.Errorf("write the stop hook: %w", err)
-	}
-	return string(settings), nil
-}
-
-// About implements Backend.
-func (c claude) About() About {
-	about := c.cli.About()
-	about.TakesStopHook = true
-	return about
 }
 
 // NewParser implements Backend.

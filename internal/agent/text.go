@@ -55,10 +55,6 @@ func oneLine(s string) string {
 	return s
 }
 
-// LastWords is an agent's last message as Result.FinalText holds it, where it came in
-// another way than its stream.
-func LastWords(said string) string { return tail(said) }
-
 // tail is clean text, of which the last maxFinalText bytes are kept.
 func tail(s string) string {
 	if len(s) > 2*maxFinalText {

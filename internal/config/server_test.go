@@ -148,7 +148,7 @@ log:
 	got, err := load(t, source, environ{
 		"RALPH_NOTIFY_URL_HOOK": "https://hook.example",
 	}, disk{
-		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "slack://x\n",
+		"/etc/ralph/app.pem": pem, "/run/secrets/hook": "new\nold\n\n", "/etc/ralph/team.url": "https://x\n",
 		"/etc/ralph/hook.secret": "whsec_x",
 	})
 	if err != nil {
@@ -199,7 +199,7 @@ log:
 		Log:         config.Log{Level: "debug", Format: "console"},
 		Notify: config.Notify{Every: 3, Targets: []config.NotifyTarget{
 			{
-				Name: "team", URL: "slack://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
+				Name: "team", URL: "https://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
 				Repositories: []string{"acme/*"},
 			},
 			{Name: "hook", URL: "https://hook.example", Secret: "whsec_x"},
@@ -420,7 +420,7 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:54: notify.targets[0].script: a target needs either",
 		},
 		{
-			"address in the file", minimal + "notify: {targets: [{name: team, url: slack://x}]}\n",
+			"address in the file", minimal + "notify: {targets: [{name: team, url: https://x}]}\n",
 			confPath + ":5:33: unknown key \"url\"",
 		},
 		{

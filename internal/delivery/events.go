@@ -279,8 +279,8 @@ func (r *Receiver) reviewer(ctx context.Context, d store.Delivery,
 	return st.Role, st, nil
 }
 
-// press does what a button on a check run says.
-func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.ButtonIntent) error {
+// press goes on with the run of the check run whose button was pressed.
+func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.RetryIntent) error {
 	row, err := r.LastRun(ctx, in.Subject)
 	if in.Run != "" {
 		row, err = r.Store.Run(ctx, run.ID(in.Run))
@@ -293,7 +293,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Butt
 	}
 	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
 	o := order{
-		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: in.Verb}},
+		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: review.VerbRetry}},
 		repo:          r.repoOf(in.Subject), place: row.IssueNumber,
 	}
 	if row.PullNumber > 0 {

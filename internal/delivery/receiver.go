@@ -37,9 +37,6 @@ type Config struct {
 	// ByJob: this is a job of a workflow, whose store began empty with it. Package job
 	// sets it.
 	ByJob bool
-	// Patience is how long a caller waits for what nothing waits for, which a publish.Repeater makes
-	// later; zero where there is none.
-	Patience time.Duration
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -59,7 +56,7 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob, Patience: cfg.Patience},
+			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}
@@ -133,7 +130,7 @@ func (r *Receiver) Work(ctx context.Context, guid string) error {
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.wake(ctx, guid, in) })
 	case handlers.FeedbackIntent:
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.keepFeedback(ctx, d, in) })
-	case handlers.ButtonIntent:
+	case handlers.RetryIntent:
 		return r.workServed(ctx, guid, in.Subject, func() error { return r.press(ctx, d, in) })
 	case handlers.InstallationIntent:
 		return r.stopUninstalled(ctx, guid, in)

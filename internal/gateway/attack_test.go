@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
@@ -598,47 +595,5 @@ func TestHalfOfTwoNames(t *testing.T) {
 		if resp := post(t, tr, generatePath, `{"generationConfig":{"`+name+`":1}}`); resp.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s, sent %q", name, resp.status, resp.body, u.bodies)
 		}
-	}
-}
-
-// Attack: reports of agents that end, as many and as large as can be. What is held of
-// them is bounded like requests are, and so is what is kept while they wait.
-func TestStopReportsAreBounded(t *testing.T) {
-	t.Parallel()
-	stops := NewStops()
-	tr := try(t, http.NotFoundHandler(), run.ProviderAnthropic, 0, func(c *Config) { c.Stops = stops })
-	long := strings.Repeat("x", maxStopReport-1000) + "the end"
-	got := askStop(t, tr.url, runToken, `{"last_assistant_message":"`+long+`"}`)
-	if err := stops.Wait(t.Context(), "r1-1"); err != nil {
-		t.Fatal(err)
-	}
-	if said, _ := stops.Said("r1-1"); len(said) != maxSaid || !strings.HasSuffix(said, "the end") {
-		t.Errorf("%d bytes are kept: …%.20s", len(said), said[max(0, len(said)-20):])
-	}
-	stops.End("r1-1")
-	if a := <-got; a.status != http.StatusOK {
-		t.Errorf("answered %+v", a)
-	}
-	// One that is too long is no report, whether it says how long it is or not.
-	for name, body := range map[string]io.Reader{
-		"told": strings.NewReader(long + long), "untold": io.MultiReader(strings.NewReader(long + long)),
-	} {
-		resp := do(t, request(t, http.MethodPost, tr.url+StopPath, body, "Authorization", "Bearer "+runToken))
-		if resp.status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, resp.status, resp.body)
-		}
-	}
-	// Those that are still being sent hold no more than the run may.
-	h := &handler{cfg: Config{InFlight: NewInFlight()}, own: semaphore.NewWeighted(maxRequest)}
-	release, err := h.hold(t.Context(), maxRequest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer release()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	req := request(t, http.MethodPost, "http://gateway"+StopPath, strings.NewReader(`{}`)).WithContext(gone)
-	if _, err := h.readStop(httptest.NewRecorder(), req); !errors.Is(err, context.Canceled) {
-		t.Errorf("it does not wait for others: %v", err)
 	}
 }

@@ -126,7 +126,7 @@ func (h *handler) proxyStart(r *http.Request) (spend.Start, error) {
 		name, ok = startOf(h.cfg.Key, tokenPrefix, token, Token)
 	}
 	if ok {
-		return h.cfg.Meter.Start(r.Context(), h.cfg.Stops.worksFor(name))
+		return h.cfg.Meter.Start(r.Context(), name)
 	}
 	return spend.Start{}, spend.ErrUnknownStart
 }

@@ -74,8 +74,6 @@ type Config struct {
 	// Watch, where it is set, is told what the providers refuse. What it takes for final
 	// ends the requests of that start.
 	Watch *Watch
-	// Stops, where it is set, answers agents that ask before they end; see StopPath.
-	Stops *Stops
 	// Unmetered lets through whatever the agent asks of the upstreams, as it is, and
 	// counts nothing: for agents that have the machine's network anyway.
 	Unmetered bool
@@ -332,10 +330,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c, offered := route(r)
-	if h.cfg.Stops != nil && r.Method == http.MethodPost && r.URL.Path == StopPath {
-		h.stopped(w, r)
-		return
-	}
 	switch {
 	case h.cfg.Unmetered:
 		c, offered = h.anything(r, c, offered), true
@@ -358,7 +352,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // start is the start that the sender of a request works for.
 func (h *handler) start(r *http.Request) (spend.Start, error) {
 	if agent, ok := h.agent(r); ok {
-		return h.cfg.Meter.Start(r.Context(), h.cfg.Stops.worksFor(agent))
+		return h.cfg.Meter.Start(r.Context(), agent)
 	}
 	return spend.Start{}, spend.ErrUnknownStart
 }

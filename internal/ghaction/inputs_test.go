@@ -30,7 +30,7 @@ func TestReadInputs(t *testing.T) {
 		"github_token": "t", "issue": "7", "agent": "claude", "worker_model": "sonnet", "trigger_label": "robot",
 		"label": "ralph-me", "max_iterations": "9",
 		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n",
-		"egress": "preset:go\n host.example", "notify": "slack://a\nscript:b c\n", "notify_secret": "s",
+		"egress": "preset:go\n host.example", "notify": "https://a\nscript:b c\n", "notify_secret": "s",
 		"notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "true", "allow_local_on_public": "TRUE",
 		"config": "./tools/ralph.yml", "plan_approval": "required", "draft": "false",
 		"dry_run": " ",
@@ -44,7 +44,7 @@ func TestReadInputs(t *testing.T) {
 		Devcontainer: true, LocalOnPublic: true,
 		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9,
 		Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
-		Notify: []string{"slack://a", "script:b c"}, NotifySecret: "s",
+		Notify: []string{"https://a", "script:b c"}, NotifySecret: "s",
 		NotifyOn: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

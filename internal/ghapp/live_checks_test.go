@@ -11,7 +11,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // liveTarget is an App on a repository of which docs/unverified.md is found out.
@@ -86,26 +85,15 @@ func liveChecks(t *testing.T, l liveTarget) {
 			_, err := l.repo.Comment(ctx, pr.Number, text)
 			return errors.Join(err, l.repo.UpdatePR(ctx, pr.Number, nil, &text))
 		}
-		summary := func(n int) error {
-			_, err := l.repo.WriteChecks(ctx, ghapp.PRChange{}, ghapp.CheckWrite{CheckInput: ghapp.CheckInput{
-				Name: "live check", HeadOID: first.OID, ExternalID: l.branch, Title: "Bounds", Summary: strings.Repeat("x", n),
-				Conclusion: run.ConclusionNeutral,
-			}})
-			return err
+		const most = 65536 // characters
+		if err := body(most); err != nil {
+			t.Errorf("%d are refused: %v", most, err)
 		}
-		for what, write := range map[string]struct {
-			most int
-			f    func(int) error
-		}{"a body, in characters": {65536, body}, "a summary, in bytes": {65535, summary}} {
-			if err := write.f(write.most); err != nil {
-				t.Errorf("%s: %d are refused: %v", what, write.most, err)
-			}
-			err := write.f(write.most + 1)
-			if err == nil {
-				t.Errorf("%s: %d are taken", what, write.most+1)
-			}
-			t.Logf("%s: GitHub says %v", what, err)
+		err := body(most + 1)
+		if err == nil {
+			t.Errorf("%d are taken", most+1)
 		}
+		t.Logf("GitHub says %v", err)
 	})
 	t.Run("a redelivery has the first GUID", func(t *testing.T) {
 		attempts := get[[]ghapp.Attempt](t)(l.app.Attempts(ctx, time.Now().Add(-72*time.Hour)))

@@ -361,15 +361,8 @@ func endsIn(text, marker string) bool { return strings.HasSuffix(strings.TrimSpa
 // AddLabels puts labels on an issue. Labels that do not exist yet are made by
 // GitHub.
 func (r *Repo) AddLabels(ctx context.Context, issue int, labels ...string) error {
-	const op = "add labels"
-	// go-github sends a bare list, which GitHub no longer describes.
-	req, err := r.writer.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/issues/%d/labels", r.owner, r.name, issue),
-		map[string]any{"labels": labels})
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	_, err = r.writer.Do(ctx, req, nil)
-	return wrap(op, err)
+	_, _, err := r.writer.Issues.AddLabelsToIssue(ctx, r.owner, r.name, issue, labels)
+	return wrap("add labels", err)
 }
 
 // RemoveLabel takes a label off an issue. One that is not there is no error.

@@ -120,16 +120,9 @@ func (n threadNode) thread() Thread {
 func (r *Repo) ReplyInThread(
 	ctx context.Context, n int, comment int64, body string,
 ) (id int64, replyURL string, err error) {
-	const op = "reply in a conversation"
-	// go-github sends replies to an older address.
-	req, err := r.writer.NewRequest(http.MethodPost,
-		fmt.Sprintf("repos/%s/%s/pulls/%d/comments/%d/replies", r.owner, r.name, n, comment), map[string]any{"body": body})
+	made, _, err := r.writer.PullRequests.CreateCommentInReplyTo(ctx, r.owner, r.name, n, body, comment)
 	if err != nil {
-		return 0, "", fmt.Errorf("%s: %w", op, err)
-	}
-	var made github.PullRequestComment
-	if _, err = r.writer.Do(ctx, req, &made); err != nil {
-		return 0, "", wrap(op, err)
+		return 0, "", wrap("reply in a conversation", err)
 	}
 	return made.GetID(), made.GetHTMLURL(), nil
 }

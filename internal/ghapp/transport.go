@@ -186,9 +186,7 @@ func permissionsOf(s scope) *github.InstallationPermissions {
 	case scopeWrite:
 		return &github.InstallationPermissions{Contents: write, Metadata: read, Issues: write, PullRequests: write}
 	case scopeChecks:
-		// The same request describes the pull request and takes it out of draft, which
-		// takes contents:write, too.
-		return &github.InstallationPermissions{Checks: write, Contents: write, Metadata: read, PullRequests: write}
+		return &github.InstallationPermissions{Checks: write, Metadata: read}
 	case scopeMetadata:
 		return &github.InstallationPermissions{Metadata: read}
 	case scopeRead:

@@ -3,7 +3,6 @@ package ghsim
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -56,6 +55,8 @@ type deed struct {
 	Lines  []ReviewLine `json:"lines"`
 	// Resolved is whether a conversation is to be resolved.
 	Resolved bool `json:"resolved"`
+	// Locked is whether an issue is to be locked.
+	Locked bool `json:"locked"`
 }
 
 // did answers what has no result of its own.
@@ -82,7 +83,7 @@ func adminRoutes() []adminRoute {
 				return nil, err
 			}
 			if in.Organization {
-				return s.CreateOrg(in.Login)
+				return s.createAccount(in.Login, "Organization")
 			}
 			return s.CreateUser(in.Login)
 		}},
@@ -158,6 +159,9 @@ func adminRoutes() []adminRoute {
 		{"POST " + repo + "/issues/{number}/reopen", act(func(s *Sim, a admin, in deed) (any, error) {
 			return did(s.ReopenIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User))
 		})},
+		{"POST " + repo + "/issues/{number}/lock", act(func(s *Sim, a admin, in deed) (any, error) {
+			return did(s.LockIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Locked))
+		})},
 		{"GET " + repo + "/pulls", func(s *Sim, a admin) (any, error) { return s.PRs(a.str("owner"), a.str("repo")) }},
 		{"GET " + repo + "/pulls/{number}", func(s *Sim, a admin) (any, error) {
 			return s.PR(a.str("owner"), a.str("repo"), a.num("number"))
@@ -223,17 +227,6 @@ func (s *Sim) newAdmin() http.Handler {
 			_, _ = w.Write(a.body) // the caller went away: nothing to tell it
 		})
 	}
-	mux.HandleFunc("GET /_sim/avatar/{id}", func(w http.ResponseWriter, r *http.Request) {
-		n, err := strconv.Atoi(r.PathValue("id"))
-		if err != nil {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "image/svg+xml")
-		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-		_, _ = fmt.Fprintf(w,
-			`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" fill="hsl(%d 50%% 45%%)"/></svg>`, n*47%360)
-	})
 	return mux
 }
 

@@ -1,22 +1,20 @@
 package ghsim
 
 import (
-	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/golang-jwt/jwt/v4"
 )
 
 // tokenLife is how long an installation token works.
@@ -71,6 +69,9 @@ func (t *token) allows(permission, want string) bool {
 	return level(t.permissions[permission]) >= level(want)
 }
 
+// covers says whether the token is for a repository.
+func (t *token) covers(r *repo) bool { return slices.Contains(t.repos, r) }
+
 // credentials takes the secret from an Authorization header: "Bearer x",
 // "token x", or Basic with the secret as password.
 func credentials(r *http.Request) string {
@@ -112,53 +113,33 @@ func jwtRefused(message string) error {
 
 // verifyJWT checks an App's JSON web token: RS256, iss, iat and exp.
 func (s *Sim) verifyJWT(raw string) (*app, error) {
-	undecodable := jwtRefused("A JSON web token could not be decoded")
-	parts := strings.Split(raw, ".")
-	var header struct {
-		Alg string `json:"alg"`
-	}
-	var claims struct {
-		Iss json.RawMessage `json:"iss"`
-		Iat *float64        `json:"iat"`
-		Exp *float64        `json:"exp"`
-	}
-	for i, into := range []any{&header, &claims} {
-		b, err := base64.RawURLEncoding.DecodeString(parts[i])
-		if err != nil {
-			return nil, undecodable
+	var found *app
+	claims := jwt.MapClaims{}
+	refusal := jwtRefused("A JSON web token could not be decoded")
+	parser := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation(), jwt.WithJSONNumber())
+	_, err := parser.ParseWithClaims(raw, claims, func(*jwt.Token) (any, error) {
+		issuer, ok := fmt.Sprint(claims["iss"]), false
+		found, ok = find(s.apps, func(a *app) bool { return strconv.FormatInt(a.id, 10) == issuer || a.clientID == issuer })
+		if !ok {
+			refusal = jwtRefused("Integration not found")
+			return nil, refusal
 		}
-		if err := json.Unmarshal(b, into); err != nil {
-			return nil, undecodable
-		}
-	}
-	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
-	if err != nil || header.Alg != "RS256" {
-		return nil, undecodable
-	}
-	issuer := strings.Trim(string(claims.Iss), `"`)
-	at := slices.IndexFunc(s.apps, func(a *app) bool {
-		return strconv.FormatInt(a.id, 10) == issuer || a.clientID == issuer
+		return &found.key.PublicKey, nil
 	})
-	if at < 0 {
-		return nil, jwtRefused("Integration not found")
-	}
-	a := s.apps[at]
-	digest := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err := rsa.VerifyPKCS1v15(&a.key.PublicKey, crypto.SHA256, digest[:], signature); err != nil {
-		return nil, undecodable
+	if err != nil {
+		return nil, refusal
 	}
 	now := s.now()
-	stamp := func(f float64) time.Time { return time.Unix(int64(math.Floor(f)), 0) }
 	switch {
-	case claims.Exp == nil || !now.Add(-jwtLeeway).Before(stamp(*claims.Exp)):
+	case !claims.VerifyExpiresAt(now.Add(-jwtLeeway).Unix(), true):
 		return nil, jwtRefused("'Expiration time' claim ('exp') must be a numeric value representing the future time " +
 			"at which the assertion expires")
-	case stamp(*claims.Exp).After(now.Add(maxJWTLife + jwtLeeway)):
+	case claims.VerifyExpiresAt(now.Add(maxJWTLife+jwtLeeway).Unix(), true):
 		return nil, jwtRefused("'Expiration time' claim ('exp') is too far in the future")
-	case claims.Iat == nil || stamp(*claims.Iat).After(now.Add(jwtLeeway)):
+	case !claims.VerifyIssuedAt(now.Add(jwtLeeway).Unix(), true):
 		return nil, jwtRefused("'Issued at' claim ('iat') must be an Integer representing the time that the assertion was issued")
 	}
-	return a, nil
+	return found, nil
 }
 
 // mint makes an installation token, narrowed to names (empty: all of the

@@ -2,18 +2,20 @@ package ghsim
 
 import (
 	"bytes"
+	"cmp"
+	"compress/zlib"
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
+	"crypto/sha1" // #nosec G505 -- git names objects by it
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/org/ralph-action/internal/proc"
 )
@@ -32,121 +34,40 @@ const zeroOID = "0000000000000000000000000000000000000000"
 // errNoObject: a revision, path or object is not in the repository.
 var errNoObject = errors.New("no such object")
 
-// gitStore is one bare repository. Its methods do not lock: git itself keeps
-// concurrent readers and one writer apart, and ref updates compare and swap.
+// gitStore is one bare repository. Nobody else writes to it, so each object is in a file of its own, as
+// git keeps new ones, and a git process, which costs a hundred times as much as reading or writing one, is
+// asked for two things only: to merge, and to serve those who fetch. Its methods run with Sim.mu held.
 type gitStore struct {
 	git string // path of the program
 	dir string
-	// commits caches parsed commits: an object never changes.
+	// refs are the objects that full ref names point at; each is in a file, too.
+	refs map[string]string
+	// commits are those parsed before: an object never changes.
 	commits map[string]*commitObject
-	// answers are what fixed was told.
-	mu      sync.Mutex
-	answers map[string]told
 }
 
-// told is what a git command printed, and the error where it ended with code 1, its "no".
-type told struct {
-	out []byte
-	err error
-}
+// treeEntry is one line of a tree, or a file by its whole path.
+type treeEntry struct{ Mode, OID, Path string }
 
-// person is an author or committer.
-type person struct {
-	Name, Email string
-	When        time.Time
-}
+// change is what becomes of a path: an empty OID deletes it.
+type change struct{ Mode, OID, Path string }
 
-func (p person) header() string {
-	_, offset := p.When.Zone()
-	sign := '+'
-	if offset < 0 {
-		sign, offset = '-', -offset
-	}
-	return fmt.Sprintf("%s <%s> %d %c%02d%02d", gitName(p.Name), gitName(p.Email), p.When.Unix(), sign, offset/3600,
-		offset/60%60)
-}
-
-// gitName drops what would end a field of a commit header.
-func gitName(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '<' || r == '>' || r == '\n' || r == 0 {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// commitObject is a parsed commit.
-type commitObject struct {
-	OID, Tree         string
-	Parents           []string
-	Author, Committer person
-	Message           string
-}
-
-func (c *commitObject) subject() string {
-	subject, _, _ := strings.Cut(c.Message, "\n")
-	return subject
-}
-
-func (c *commitObject) body() string {
-	_, body, _ := strings.Cut(c.Message, "\n")
-	return strings.Trim(body, "\n")
-}
-
-// treeEntry is one line of a tree.
-type treeEntry struct {
-	Mode, Type, OID, Path string
-	Size                  int64
-}
-
-// change is one line of an index update: an empty OID deletes the path.
-type change struct {
-	Mode, OID, Path string
-}
-
-// env is the whole environment of every git process: no configuration but the
-// repository's own, no prompt, no locale.
+// gitEnv is the environment of every git process: no configuration but the repository's own, no prompt, no
+// locale.
 func gitEnv(extra ...string) []string {
 	return proc.ScrubbedEnv(append([]string{
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "HOME=" + os.DevNull,
 	}, extra...)...)
 }
 
-func (g *gitStore) run(ctx context.Context, stdin []byte, env []string, args ...string) ([]byte, error) {
+func (g *gitStore) run(ctx context.Context, args ...string) ([]byte, error) {
 	res, err := proc.Run(ctx, proc.Cmd{
-		Path:        g.git,
-		Args:        append([]string{"-C", g.dir, "-c", "core.hooksPath=" + os.DevNull}, args...),
-		Env:         gitEnv(env...),
-		Stdin:       bytes.NewReader(stdin),
-		StdoutLimit: 256 << 20,
+		Path: g.git, Args: append([]string{"-C", g.dir}, args...), Env: gitEnv(), StdoutLimit: 1 << 20,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("git %s: %w", args[0], err)
+		return res.Stdout, fmt.Errorf("git %s: %w", args[0], err)
 	}
 	return res.Stdout, nil
-}
-
-// fixed is run for commands whose answer follows from the objects that they name alone. Such
-// objects never change, so git is asked once.
-func (g *gitStore) fixed(ctx context.Context, args ...string) ([]byte, error) {
-	if slices.ContainsFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") && !isOID(a) }) {
-		return g.run(ctx, nil, nil, args...)
-	}
-	key := strings.Join(args, " ")
-	g.mu.Lock()
-	known, ok := g.answers[key]
-	g.mu.Unlock()
-	if ok {
-		return known.out, known.err
-	}
-	b, err := g.run(ctx, nil, nil, args...)
-	if exit := new(proc.ExitError); err == nil || errors.As(err, &exit) && exit.Code == 1 {
-		g.mu.Lock()
-		g.answers[key] = told{b, err}
-		g.mu.Unlock()
-	}
-	return b, err
 }
 
 // initStore makes an empty bare repository that serves what GitHub serves.
@@ -154,150 +75,139 @@ func initStore(ctx context.Context, git, dir, defaultBranch string) (*gitStore, 
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, fmt.Errorf("make repository: %w", err)
 	}
-	g := &gitStore{git: git, dir: dir, commits: map[string]*commitObject{}, answers: map[string]told{}}
-	if _, err := g.run(ctx, nil, nil, "init", "--quiet", "--bare", "--initial-branch="+defaultBranch); err != nil {
+	g := &gitStore{
+		git: git, dir: dir, refs: map[string]string{}, commits: map[string]*commitObject{},
+	}
+	if _, err := g.run(ctx, "init", "--quiet", "--bare", "--initial-branch="+defaultBranch); err != nil {
 		return nil, err
-	}
-	const settings = `[uploadpack]
-	allowFilter = true
-	allowAnySHA1InWant = true
-[receive]
-	hideRefs = refs/pull
-	autogc = false
-[gc]
-	auto = 0
-[core]
-	logAllRefUpdates = false
-`
-	f, err := os.OpenFile(filepath.Join(dir, "config"), os.O_APPEND|os.O_WRONLY, 0o600) //nolint:gosec // of the repository just made
-	if err != nil {
-		return nil, fmt.Errorf("configure repository: %w", err)
-	}
-	_, err = f.WriteString(settings)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, fmt.Errorf("configure repository: %w", err)
 	}
 	return g, nil
 }
 
 // isOID says whether s is a whole object name, which needs no ref to resolve.
 func isOID(s string) bool {
-	if len(s) != len(zeroOID) {
-		return false
-	}
-	for _, r := range s {
-		if !strings.ContainsRune("0123456789abcdef", r) {
-			return false
-		}
-	}
-	return true
-}
-
-// safeRev refuses what git would read as an option, a range or a reflog.
-func safeRev(rev string) bool {
-	return rev != "" && !strings.HasPrefix(rev, "-") && !strings.Contains(rev, "..") &&
-		!strings.ContainsAny(rev, " ~^:?*[\\\x00\n@{") ||
-		isOID(rev)
-}
-
-// ref is the object a full ref name points at, or errNoObject.
-func (g *gitStore) ref(ctx context.Context, name string) (string, error) {
-	refs, err := g.refs(ctx, name)
-	if err != nil {
-		return "", err
-	}
-	for _, r := range refs {
-		if r.Name == name {
-			return r.OID, nil
-		}
-	}
-	return "", fmt.Errorf("ref %s: %w", name, errNoObject)
-}
-
-type gitRef struct{ Name, OID, Type string }
-
-// refs lists the refs that start with prefix ("refs/heads/ralph" also finds
-// refs/heads/ralph/7, and refs/heads/ralphie).
-func (g *gitStore) refs(ctx context.Context, prefix string) ([]gitRef, error) {
-	refs, ok := g.looseRefs(ctx)
-	if ok {
-		return slices.DeleteFunc(refs, func(r gitRef) bool { return !strings.HasPrefix(r.Name, prefix) }), nil
-	}
-	b, err := g.run(ctx, nil, nil, "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)", "refs")
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(b)) {
-		f := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 3)
-		if len(f) == 3 && strings.HasPrefix(f[2], prefix) {
-			refs = append(refs, gitRef{Name: f[2], OID: f[0], Type: f[1]})
-		}
-	}
-	return refs, nil
+	return len(s) == len(zeroOID) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // branch is the tip of a branch, or errNoObject.
-func (g *gitStore) branch(ctx context.Context, name string) (string, error) {
-	return g.ref(ctx, "refs/heads/"+name)
+func (g *gitStore) branch(name string) (string, error) {
+	if oid := g.refs["refs/heads/"+name]; oid != "" {
+		return oid, nil
+	}
+	return "", fmt.Errorf("branch %s: %w", name, errNoObject)
 }
 
-// resolveCommit turns a branch, tag, ref or object name into a commit.
-func (g *gitStore) resolveCommit(ctx context.Context, rev string) (string, error) {
-	missing := fmt.Errorf("revision %q: %w", rev, errNoObject)
-	if !safeRev(rev) {
-		return "", missing
-	}
-	var names strings.Builder
+// resolve turns a branch, tag, ref or the name of a commit into a commit.
+func (g *gitStore) resolve(rev string) (*commitObject, error) {
 	for _, prefix := range []string{"refs/heads/", "refs/tags/", "refs/", ""} {
-		names.WriteString(prefix + rev + "^{commit}\n")
-	}
-	b, err := g.run(ctx, []byte(names.String()), nil, "cat-file", "--batch-check")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) == 3 && f[1] == "commit" {
-			return f[0], nil
+		if oid := g.refs[prefix+rev]; oid != "" {
+			return g.commit(oid)
 		}
 	}
-	return "", missing
+	return g.commit(rev)
 }
 
-// object reads one object; wantType "" takes any.
-func (g *gitStore) object(ctx context.Context, name, wantType string) (oid, typ string, data []byte, err error) {
-	if strings.ContainsAny(name, "\n\x00") || name == "" {
-		return "", "", nil, fmt.Errorf("object %q: %w", name, errNoObject)
+// updateRef moves a ref from old to new; zeroOID means absent. A ref that is not at old is an error.
+func (g *gitStore) updateRef(name, newOID, oldOID string) error {
+	if is := cmp.Or(g.refs[name], zeroOID); is != oldOID {
+		return fmt.Errorf("ref %s is at %s, not at %s", name, is, oldOID)
 	}
-	if isOID(name) {
-		typ, data, ok, err := g.readLoose(name)
-		if ok && wantType != "" && typ != wantType {
-			err = fmt.Errorf("%s %q: %w", wantType, name, errNoObject)
+	if newOID == zeroOID {
+		delete(g.refs, name)
+		err := os.Remove(filepath.Join(g.dir, name))
+		// A directory left empty would be in the way of a ref of its name; one that is not stays.
+		for dir := filepath.Dir(name); dir != "refs/heads" && dir != "." && err == nil; dir = filepath.Dir(dir) {
+			if os.Remove(filepath.Join(g.dir, dir)) != nil {
+				break
+			}
 		}
-		if ok || err != nil {
-			return name, typ, data, err
+		if err != nil {
+			return fmt.Errorf("delete ref: %w", err)
 		}
+		return nil
 	}
-	b, err := g.run(ctx, []byte(name+"\n"), nil, "cat-file", "--batch")
-	if err != nil {
-		return "", "", nil, err
+	if err := g.writeFile(name, []byte(newOID+"\n")); err != nil {
+		return fmt.Errorf("move ref: %w", err)
 	}
-	head, rest, _ := bytes.Cut(b, []byte("\n"))
-	f := strings.Fields(string(head))
-	if len(f) != 3 || wantType != "" && f[1] != wantType {
-		return "", "", nil, fmt.Errorf("%s %q: %w", wantType, name, errNoObject)
-	}
-	return f[0], f[1], bytes.TrimSuffix(rest, []byte("\n")), nil
+	g.refs[name] = newOID
+	return nil
 }
 
-// commit reads and parses a commit.
-func (g *gitStore) commit(ctx context.Context, oid string) (*commitObject, error) {
+// setRef sets a ref, whatever it is.
+func (g *gitStore) setRef(name, oid string) error {
+	return g.updateRef(name, oid, cmp.Or(g.refs[name], zeroOID))
+}
+
+// writeFile writes a file of the repository whole, so that those who fetch see all of it or nothing.
+func (g *gitStore) writeFile(name string, data []byte) error {
+	file := filepath.Join(g.dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file+".lock", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".lock", file)
+}
+
+// object reads an object of a type ("" is any), or errNoObject.
+func (g *gitStore) object(oid, wantType string) (typ string, data []byte, err error) {
+	missing := fmt.Errorf("%s %q: %w", wantType, oid, errNoObject)
+	if !isOID(oid) {
+		return "", nil, missing
+	}
+	packed, err := os.ReadFile(g.objectFile(oid)) //nolint:gosec // the name of an object
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil, missing
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("read object: %w", err)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return "", nil, fmt.Errorf("read object %s: %w", oid, err)
+	}
+	raw, err := io.ReadAll(z)
+	if err != nil {
+		return "", nil, fmt.Errorf("read object %s: %w", oid, err)
+	}
+	head, data, _ := bytes.Cut(raw, []byte{0})
+	if typ, _, _ = strings.Cut(string(head), " "); wantType != "" && typ != wantType {
+		return "", nil, missing
+	}
+	return typ, data, nil
+}
+
+func (g *gitStore) objectFile(oid string) string {
+	return filepath.Join(g.dir, "objects", oid[:2], oid[2:])
+}
+
+// writeObject stores an object and returns its name.
+func (g *gitStore) writeObject(typ string, data []byte) (string, error) {
+	raw := append([]byte(typ+" "+strconv.Itoa(len(data))+"\x00"), data...)
+	sum := sha1.Sum(raw) //nolint:gosec // git names objects by it
+	oid := hex.EncodeToString(sum[:])
+	if _, err := os.Stat(g.objectFile(oid)); err == nil {
+		return oid, nil
+	}
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	_, err := z.Write(raw)
+	if err = errors.Join(err, z.Close()); err == nil {
+		err = g.writeFile(filepath.Join("objects", oid[:2], oid[2:]), packed.Bytes())
+	}
+	if err != nil {
+		return "", fmt.Errorf("write object: %w", err)
+	}
+	return oid, nil
+}
+
+// commit reads and parses a commit, or errNoObject.
+func (g *gitStore) commit(oid string) (*commitObject, error) {
 	if c := g.commits[oid]; c != nil {
 		return c, nil
 	}
-	if !isOID(oid) {
-		return nil, fmt.Errorf("commit %q: %w", oid, errNoObject)
-	}
-	_, _, data, err := g.object(ctx, oid, "commit")
+	_, data, err := g.object(oid, "commit")
 	if err != nil {
 		return nil, err
 	}
@@ -306,195 +216,134 @@ func (g *gitStore) commit(ctx context.Context, oid string) (*commitObject, error
 	return c, nil
 }
 
-func parseCommit(oid string, data []byte) *commitObject {
-	head, message, _ := strings.Cut(string(data), "\n\n")
-	c := &commitObject{OID: oid, Message: message}
-	for line := range strings.SplitSeq(head, "\n") {
-		key, value, _ := strings.Cut(line, " ")
-		switch key {
-		case "tree":
-			c.Tree = value
-		case "parent":
-			c.Parents = append(c.Parents, value)
-		case "author":
-			c.Author = parsePerson(value)
-		case "committer":
-			c.Committer = parsePerson(value)
+// log lists commits, each before its parents: those reachable from tip and not from the excluded ones.
+func (g *gitStore) log(tip string, exclude ...string) ([]*commitObject, error) {
+	without, err := g.parentsFirst(nil, exclude...)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]bool{}
+	for _, c := range without {
+		known[c.OID] = true
+	}
+	list, err := g.parentsFirst(known, tip)
+	slices.Reverse(list)
+	return list, err
+}
+
+// parentsFirst lists the commits that can be reached from some, without those that are known.
+func (g *gitStore) parentsFirst(known map[string]bool, from ...string) ([]*commitObject, error) {
+	seen := maps.Clone(known)
+	if seen == nil {
+		seen = map[string]bool{}
+	}
+	var list []*commitObject
+	type step struct {
+		c    *commitObject
+		next int // the parent to go to
+	}
+	for _, oid := range from {
+		var stack []*step // a history is too deep for recursion
+		visit := func(oid string) error {
+			if seen[oid] {
+				return nil
+			}
+			seen[oid] = true
+			c, err := g.commit(oid)
+			stack = append(stack, &step{c: c})
+			return err
 		}
-	}
-	return c
-}
-
-// parsePerson reads "Name <mail> 1700000000 +0100".
-func parsePerson(s string) person {
-	name, rest, _ := strings.Cut(s, " <")
-	mail, stamp, _ := strings.Cut(rest, "> ")
-	seconds, _, _ := strings.Cut(stamp, " ")
-	n, err := strconv.ParseInt(seconds, 10, 64)
-	if err != nil {
-		n = 0 // git accepts such commits, so must we
-	}
-	return person{Name: name, Email: mail, When: time.Unix(n, 0).UTC()}
-}
-
-// log lists commits newest first: those reachable from tip and not from the
-// excluded ones, at most limit (0: all).
-func (g *gitStore) log(ctx context.Context, tip string, limit int, exclude ...string) ([]*commitObject, error) {
-	if line, ok, err := g.line(ctx, tip, limit, exclude...); ok || err != nil {
-		return line, err
-	}
-	args := []string{"rev-list", "--topo-order"}
-	if limit > 0 {
-		args = append(args, "--max-count="+strconv.Itoa(limit))
-	}
-	args = append(args, tip)
-	for _, e := range exclude {
-		args = append(args, "^"+e)
-	}
-	b, err := g.run(ctx, nil, nil, args...)
-	if err != nil {
-		return nil, err
-	}
-	oids := strings.Fields(string(b))
-	if err := g.readCommits(ctx, oids); err != nil {
-		return nil, err
-	}
-	commits := make([]*commitObject, 0, len(oids))
-	for _, oid := range oids {
-		c, err := g.commit(ctx, oid)
-		if err != nil {
+		if err := visit(oid); err != nil {
 			return nil, err
 		}
-		commits = append(commits, c)
+		for len(stack) > 0 {
+			top := stack[len(stack)-1]
+			if top.next == len(top.c.Parents) {
+				list, stack = append(list, top.c), stack[:len(stack)-1]
+				continue
+			}
+			top.next++
+			if err := visit(top.c.Parents[top.next-1]); err != nil {
+				return nil, err
+			}
+		}
 	}
-	return commits, nil
+	return list, nil
 }
 
-// readCommits fills the cache, with one process for all of them.
-func (g *gitStore) readCommits(ctx context.Context, oids []string) error {
-	var names strings.Builder
-	for _, oid := range oids {
-		if g.commits[oid] != nil {
-			continue
-		}
-		typ, data, _, err := g.readLoose(oid)
-		switch {
-		case err != nil:
-			return err
-		case typ == "commit":
-			g.commits[oid] = parseCommit(oid, data)
-		default:
-			names.WriteString(oid + "\n")
-		}
-	}
-	if names.Len() == 0 {
-		return nil
-	}
-	rest, err := g.run(ctx, []byte(names.String()), nil, "cat-file", "--batch")
-	if err != nil {
-		return err
-	}
-	for len(rest) > 0 {
-		head, after, _ := bytes.Cut(rest, []byte("\n"))
-		f := strings.Fields(string(head))
-		if len(f) != 3 {
-			return fmt.Errorf("git cat-file: line %q", head)
-		}
-		size, err := strconv.Atoi(f[2])
-		if err != nil || size >= len(after) {
-			return fmt.Errorf("git cat-file: line %q", head)
-		}
-		g.commits[f[0]] = parseCommit(f[0], after[:size])
-		rest = after[size+1:] // and the newline after the object
-	}
-	return nil
+// isAncestor says whether a is reachable from b.
+func (g *gitStore) isAncestor(a, b string) (bool, error) {
+	left, err := g.log(a, b)
+	return len(left) == 0, err
 }
 
-// mergeBase is the best common ancestor, or "" where there is none.
-func (g *gitStore) mergeBase(ctx context.Context, a, b string) (string, error) {
-	if own, ok, err := g.line(ctx, b, 0, a); err != nil {
-		return "", err
-	} else if ok { // what comes before the first of b's own is a's too
-		switch {
-		case len(own) == 0:
-			return b, nil
-		case len(own[len(own)-1].Parents) == 0:
-			return "", nil
+// tree lists one tree.
+func (g *gitStore) tree(oid string) (entries []treeEntry, err error) {
+	_, data, err := g.object(oid, "tree")
+	for len(data) > 0 && err == nil {
+		head, rest, found := bytes.Cut(data, []byte{0})
+		mode, name, spaced := strings.Cut(string(head), " ")
+		if !found || !spaced || len(rest) < sha1.Size {
+			return nil, fmt.Errorf("tree %s is broken", oid)
 		}
-		return own[len(own)-1].Parents[0], nil
+		entries = append(entries, treeEntry{
+			Mode: fmt.Sprintf("%06s", mode), Path: name, OID: hex.EncodeToString(rest[:sha1.Size]),
+		})
+		data = rest[sha1.Size:]
 	}
-	oid, err := g.fixed(ctx, "merge-base", a, b)
-	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
-		return "", nil
-	}
-	return strings.TrimSpace(string(oid)), err
-}
-
-// tree lists a tree. With recursive it lists everything below it, trees
-// included, as GitHub does.
-func (g *gitStore) tree(ctx context.Context, treeish string, recursive bool) ([]treeEntry, error) {
-	args := []string{"ls-tree", "-z", "-l"}
-	if recursive {
-		args = append(args, "-r", "-t")
-	}
-	b, err := g.run(ctx, nil, nil, append(args, treeish)...)
-	if err != nil {
-		return nil, err
-	}
-	var entries []treeEntry
-	for line := range strings.SplitSeq(string(b), "\x00") {
-		meta, path, ok := strings.Cut(line, "\t")
-		f := strings.Fields(meta)
-		if !ok || len(f) != 4 {
-			continue
-		}
-		size, err := strconv.ParseInt(f[3], 10, 64)
-		if err != nil {
-			size = 0 // "-" for trees and submodules
-		}
-		entries = append(entries, treeEntry{Mode: f[0], Type: f[1], OID: f[2], Path: path, Size: size})
-	}
-	return entries, nil
+	return entries, err
 }
 
 // entry looks one path up in a tree, or errNoObject.
-func (g *gitStore) entry(ctx context.Context, treeish, path string) (treeEntry, error) {
-	b, err := g.run(ctx, nil, nil, "--literal-pathspecs", "ls-tree", "-z", "-l", treeish, "--", path)
+func (g *gitStore) entry(tree, path string) (treeEntry, error) {
+	first, rest, deeper := strings.Cut(path, "/")
+	entries, err := g.tree(tree)
 	if err != nil {
 		return treeEntry{}, err
 	}
-	meta, name, ok := strings.Cut(strings.TrimSuffix(string(b), "\x00"), "\t")
-	f := strings.Fields(meta)
-	if !ok || len(f) != 4 || name != path {
+	e, ok := find(entries, func(e treeEntry) bool { return e.Path == first })
+	switch {
+	case !ok || deeper && e.Mode != modeTree:
 		return treeEntry{}, fmt.Errorf("path %q: %w", path, errNoObject)
+	case deeper:
+		return g.entry(e.OID, rest)
 	}
-	size, err := strconv.ParseInt(f[3], 10, 64)
-	if err != nil {
-		size = 0
-	}
-	return treeEntry{Mode: f[0], Type: f[1], OID: f[2], Path: name, Size: size}, nil
+	return e, nil
 }
 
-// modes maps every file of a tree to its mode.
-func (g *gitStore) modes(ctx context.Context, treeish string) (map[string]string, error) {
-	modes := map[string]string{}
-	files, ok, err := g.files(ctx, treeish)
-	for path, f := range files {
-		modes[path] = f.Mode
+// files are what is in a tree and in those below, by path; "" is the empty tree.
+func (g *gitStore) files(tree string) (map[string]treeEntry, error) {
+	files := map[string]treeEntry{}
+	if tree == "" {
+		return files, nil
 	}
-	if ok || err != nil {
-		return modes, err
+	return files, g.addFiles(files, "", tree)
+}
+
+func (g *gitStore) addFiles(files map[string]treeEntry, under, tree string) error {
+	entries, err := g.tree(tree)
+	for _, e := range entries {
+		if e.Path = under + e.Path; e.Mode != modeTree {
+			files[e.Path] = e
+		} else if err == nil {
+			err = g.addFiles(files, e.Path+"/", e.OID)
+		}
 	}
-	b, err := g.run(ctx, nil, nil, "ls-tree", "-r", "-z", treeish)
+	return err
+}
+
+// blobAt reads a file of a commit, or errNoObject.
+func (g *gitStore) blobAt(commit, path string) ([]byte, error) {
+	c, err := g.commit(commit)
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.SplitSeq(string(b), "\x00") {
-		if meta, path, ok := strings.Cut(line, "\t"); ok {
-			modes[path], _, _ = strings.Cut(meta, " ")
-		}
+	e, err := g.entry(c.Tree, path)
+	if err != nil {
+		return nil, err
 	}
-	return modes, nil
+	_, data, err := g.object(e.OID, "blob")
+	return data, err
 }
 
 // writeBlobs stores contents and returns their object names in order.
@@ -510,202 +359,88 @@ func (g *gitStore) writeBlobs(contents ...[]byte) ([]string, error) {
 	return oids, nil
 }
 
-// writeTree applies changes to a tree ("" is the empty one) and returns the
-// new tree.
-func (g *gitStore) writeTree(ctx context.Context, base string, changes []change) (_ string, err error) {
-	if tree, ok, err := g.writeLooseTree(ctx, base, changes); ok || err != nil {
-		return tree, err
-	}
-	dir, err := os.MkdirTemp(g.dir, "index-")
+// writeTree applies changes to a tree ("" is the empty one) and returns the new tree.
+func (g *gitStore) writeTree(base string, changes []change) (string, error) {
+	files, err := g.files(base)
 	if err != nil {
-		return "", fmt.Errorf("write tree: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	env := []string{"GIT_INDEX_FILE=" + filepath.Join(dir, "index")}
-	if base != "" {
-		if _, err := g.run(ctx, nil, env, "read-tree", base); err != nil {
-			return "", err
-		}
+		return "", err
 	}
 	// Deletions first: a file may make place for a directory of its name.
-	var list strings.Builder
 	for _, c := range changes {
 		if c.OID == "" {
-			list.WriteString("0 " + zeroOID + "\t" + c.Path + "\x00")
+			delete(files, c.Path)
 		}
 	}
 	for _, c := range changes {
-		if c.OID != "" && c.Mode != modeTree {
-			list.WriteString(c.Mode + " " + c.OID + "\t" + c.Path + "\x00")
+		if c.OID == "" {
+			continue
 		}
-	}
-	if list.Len() > 0 {
-		if _, err := g.run(ctx, []byte(list.String()), env, "update-index", "-z", "--index-info"); err != nil {
-			return "", err
+		// As in git's index, a file takes the place of a directory of its name, and the other way around.
+		for path := range files {
+			if strings.HasPrefix(path, c.Path+"/") || strings.HasPrefix(c.Path, path+"/") {
+				delete(files, path)
+			}
 		}
-	}
-	for _, c := range changes {
-		if c.OID != "" && c.Mode == modeTree {
-			if _, err := g.run(ctx, nil, env, "read-tree", "-i", "--prefix="+c.Path+"/", c.OID); err != nil {
+		if c.Mode == modeTree {
+			if err := g.addFiles(files, c.Path+"/", c.OID); err != nil {
 				return "", err
 			}
+			continue
 		}
+		files[c.Path] = treeEntry(c)
 	}
-	b, err := g.run(ctx, nil, env, "write-tree")
-	return strings.TrimSpace(string(b)), err
+	return g.writeFiles(files, "")
 }
 
-// writeCommit stores a commit object; no ref moves.
-func (g *gitStore) writeCommit(c commitObject) (string, error) {
-	return g.writeObject("commit", []byte(c.head()+"\n"+c.Message))
-}
-
-// signCommit is writeCommit with GitHub's signature.
-func (g *gitStore) signCommit(c commitObject) (string, error) {
-	// As it is read: parsePerson knows no zones.
-	c.Author.When, c.Committer.When = c.Author.When.UTC(), c.Committer.When.UTC()
-	signature := strings.ReplaceAll(c.signature(), "\n", "\n ")
-	return g.writeObject("commit", []byte(c.head()+"gpgsig "+signature+"\n\n"+c.Message))
-}
-
-// head is the commit's headers without its signature.
-func (c *commitObject) head() string {
-	var b strings.Builder
-	b.WriteString("tree " + c.Tree + "\n")
-	for _, p := range c.Parents {
-		b.WriteString("parent " + p + "\n")
-	}
-	b.WriteString("author " + c.Author.header() + "\ncommitter " + c.Committer.header() + "\n")
-	return b.String()
-}
-
-// payload is what is signed of a commit.
-func (c *commitObject) payload() string { return c.head() + "\n" + c.Message }
-
-// signature looks like one of GitHub's, and nobody can check it.
-func (c *commitObject) signature() string {
-	sum := sha256.Sum256([]byte(c.payload()))
-	return "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"\n-----END PGP SIGNATURE-----\n"
-}
-
-// updateRef moves a ref from old to new; zeroOID means absent. A ref that is
-// not at old is an error.
-func (g *gitStore) updateRef(ctx context.Context, name, newOID, oldOID string) error {
-	if ok, err := g.moveLooseRef(name, newOID, oldOID); ok || err != nil {
-		return err
-	}
-	if newOID == zeroOID {
-		_, err := g.run(ctx, nil, nil, "update-ref", "-d", name, oldOID)
-		return err
-	}
-	_, err := g.run(ctx, nil, nil, "update-ref", name, newOID, oldOID)
-	return err
-}
-
-// isAncestor says whether a is reachable from b.
-func (g *gitStore) isAncestor(ctx context.Context, a, b string) (bool, error) {
-	if isOID(a) && isOID(b) {
-		all, err := g.reachable(ctx, b)
-		return all[a], err
-	}
-	_, err := g.run(ctx, nil, nil, "merge-base", "--is-ancestor", a, b)
-	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// fileDiff is one changed file between two trees.
-type fileDiff struct {
-	Path, OldPath        string
-	Status               string // added, modified, removed, renamed
-	OID                  string // of the new content, of the old where removed
-	Additions, Deletions int
-	Patch                string
-}
-
-// changed lists the files in which two trees (or commits) differ, with renames
-// found as GitHub does, and without their patches.
-func (g *gitStore) changed(ctx context.Context, from, to string) ([]fileDiff, error) {
-	raw, err := g.fixed(ctx, "diff-tree", "-r", "-M", "-z", "--raw", "--abbrev=40", from, to)
-	if err != nil {
-		return nil, err
-	}
-	var diffs []fileDiff
-	fields := strings.Split(string(raw), "\x00")
-	for i := 0; i+1 < len(fields) && strings.HasPrefix(fields[i], ":"); {
-		f := strings.Fields(fields[i])
-		if len(f) != 5 {
-			return nil, fmt.Errorf("git diff-tree: line %q", fields[i])
+// writeFiles writes the tree of all that is below a path.
+func (g *gitStore) writeFiles(files map[string]treeEntry, under string) (string, error) {
+	entries := map[string]treeEntry{} // by what git sorts them by: a directory's name ends in "/"
+	for path, f := range files {
+		rest, below := strings.CutPrefix(path, under)
+		if !below {
+			continue
 		}
-		d := fileDiff{Path: fields[i+1], OID: f[3], Status: "modified"}
-		i += 2
-		switch f[4][0] {
-		case 'A':
-			d.Status = "added"
-		case 'D':
-			d.Status, d.OID = "removed", f[2]
-		case 'R':
-			d.Status, d.OldPath, d.Path = "renamed", d.Path, fields[i]
-			i++
+		if dir, _, deeper := strings.Cut(rest, "/"); deeper {
+			entries[dir+"/"] = treeEntry{Mode: modeTree}
+			continue
 		}
-		diffs = append(diffs, d)
+		entries[rest] = f
 	}
-	return diffs, nil
-}
-
-// diff is changed with the patches.
-func (g *gitStore) diff(ctx context.Context, from, to string) ([]fileDiff, error) {
-	diffs, err := g.changed(ctx, from, to)
-	if err != nil || len(diffs) == 0 {
-		return nil, err
-	}
-	patch, err := g.fixed(ctx, "diff-tree", "-r", "-M", "-p", "--no-color", "--no-ext-diff", "--no-textconv", from,
-		to)
-	if err != nil {
-		return nil, err
-	}
-	// git prints the patches in the order of the raw lines.
-	parts := strings.Split("\n"+string(patch), "\ndiff --git ")
-	for i := range diffs {
-		if i+1 >= len(parts) {
-			break
-		}
-		if at := strings.Index(parts[i+1], "\n@@ "); at >= 0 {
-			diffs[i].Patch = strings.TrimSuffix(parts[i+1][at+1:], "\n")
-		}
-		for line := range strings.SplitSeq(diffs[i].Patch, "\n") {
-			switch {
-			case strings.HasPrefix(line, "+"):
-				diffs[i].Additions++
-			case strings.HasPrefix(line, "-"):
-				diffs[i].Deletions++
+	var data []byte
+	for _, name := range sortedKeys(entries) {
+		e := entries[name]
+		if e.Mode == modeTree {
+			oid, err := g.writeFiles(files, under+name)
+			if err != nil {
+				return "", err
 			}
+			e.OID = oid
 		}
+		oid, err := hex.DecodeString(e.OID)
+		if err != nil {
+			return "", fmt.Errorf("write tree: %w", err)
+		}
+		data = append(data, strings.TrimLeft(e.Mode, "0")+" "+strings.TrimSuffix(name, "/")+"\x00"...)
+		data = append(data, oid...)
 	}
-	return diffs, nil
+	return g.writeObject("tree", data)
 }
 
-// mergeTrees merges two commits and returns the tree; ok is false where they
-// conflict.
-func (g *gitStore) mergeTrees(ctx context.Context, ours, theirs string) (tree string, ok bool, err error) {
-	if straight, err := g.isAncestor(ctx, ours, theirs); err != nil {
-		return "", false, err
+// mergeTrees merges two commits and returns the tree, "" where they conflict.
+func (g *gitStore) mergeTrees(ctx context.Context, ours, theirs string) (string, error) {
+	if straight, err := g.isAncestor(ours, theirs); err != nil {
+		return "", err
 	} else if straight { // nothing is to be merged
-		c, err := g.commit(ctx, theirs)
+		c, err := g.commit(theirs)
 		if err != nil {
-			return "", false, err
+			return "", err
 		}
-		return c.Tree, true, nil
+		return c.Tree, nil
 	}
-	b, err := g.fixed(ctx, "merge-tree", "--write-tree", ours, theirs)
+	b, err := g.run(ctx, "merge-tree", "--write-tree", ours, theirs)
+	tree, _, _ := strings.Cut(string(b), "\n")
 	if exit := new(proc.ExitError); errors.As(err, &exit) && exit.Code == 1 {
-		return "", false, nil
+		return "", nil
 	}
-	if err != nil {
-		return "", false, err
-	}
-	tree, _, _ = strings.Cut(string(b), "\n")
-	return tree, true, nil
+	return tree, err
 }

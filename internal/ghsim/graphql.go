@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
-	"strconv"
 
 	"github.com/vektah/gqlparser/v2"
 	"github.com/vektah/gqlparser/v2/ast"
@@ -20,21 +18,11 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// schemaSource is the part of GitHub's published schema that resolvers serve;
-// ghsimtest/trim makes it.
+// schemaSource is the part of GitHub's published schema that is served. Queries are held against it strictly: what
+// it does not have is refused, as GitHub does.
 //
 //go:embed schema.graphql
 var schemaSource string
-
-// graphQL executes operations against the schema. Queries are validated
-// strictly: what the schema does not have is refused, as GitHub does.
-type graphQL struct {
-	schema *ast.Schema
-	fields map[string]map[string]resolver
-}
-
-// resolver computes one field of a parent value.
-type resolver func(x *execution, parent any, a arguments) (any, error)
 
 // arguments of a field, already checked and coerced by the schema.
 type arguments map[string]any
@@ -55,14 +43,16 @@ func (a arguments) obj(name string) arguments {
 	return m
 }
 
-func (a arguments) list(name string) []any {
-	l, ok := a[name].([]any)
+// list is a list of objects.
+func (a arguments) list(name string) []arguments {
+	raw, ok := a[name].([]any)
 	if !ok {
 		return nil
 	}
-	return l
+	return shapes(raw, func(e any) arguments { return arguments{"": e}.obj("") })
 }
 
+// num is a whole number, 0 where there is none.
 func (a arguments) num(name string) int {
 	switch n := a[name].(type) {
 	case int64:
@@ -70,35 +60,42 @@ func (a arguments) num(name string) int {
 	case float64:
 		return int(n)
 	case json.Number:
-		i, err := strconv.Atoi(n.String())
-		if err == nil {
-			return i
+		if i, err := n.Int64(); err == nil {
+			return int(i)
 		}
 	}
-	return -1
+	return 0
 }
 
-// gqlError is an error with GitHub's type: NOT_FOUND, FORBIDDEN, STALE_DATA,
-// UNPROCESSABLE.
+// gqlError is an error with GitHub's type for it.
 type gqlError struct{ kind, message string }
 
 func (e *gqlError) Error() string { return e.message }
 
-// execution is one operation on its way through.
+// inGraphQL puts a refusal of REST in GraphQL's words.
+func inGraphQL(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err
+	}
+	kind := "UNPROCESSABLE"
+	if e.Status == http.StatusForbidden {
+		kind = "FORBIDDEN"
+	}
+	return &gqlError{kind, e.Message}
+}
+
+// execution is one GraphQL operation under way.
 type execution struct {
-	sim    *Sim
+	*Sim
+
 	call   *call
 	vars   map[string]any
 	errors []obj
 }
 
-func newGraphQL() (*graphQL, error) {
-	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaSource})
-	if err != nil {
-		return nil, fmt.Errorf("GraphQL schema: %w", err)
-	}
-	return &graphQL{schema: schema, fields: resolvers()}, nil
-}
+// lazy is a field that has arguments.
+type lazy func(a arguments) (any, error)
 
 type gqlRequest struct {
 	Query         string         `json:"query"`
@@ -106,9 +103,9 @@ type gqlRequest struct {
 	Variables     map[string]any `json:"variables"`
 }
 
-// names gives the operation and the fields of a request, for the call log and for faults:
-// "mutation", "createRef" and "createCommitOnBranch".
-func (g *graphQL) names(body []byte) (operation string, fields []string) {
+// fieldsOf gives the operation and the fields of a request, for the call log and for faults: "mutation",
+// "createRef" and "createCommitOnBranch".
+func fieldsOf(body []byte) (operation string, fields []string) {
 	var req gqlRequest
 	if json.Unmarshal(body, &req) != nil {
 		return "", nil
@@ -130,7 +127,7 @@ func (s *Sim) graphql(c *call) answer {
 	if c.Method != http.MethodPost {
 		return errorAnswer(notFound())
 	}
-	if c.who.tok == nil && c.who.user == nil {
+	if c.who.tok == nil {
 		return errorAnswer(&Error{
 			Status: http.StatusUnauthorized, Message: "This endpoint requires you to be authenticated.",
 		})
@@ -139,24 +136,33 @@ func (s *Sim) graphql(c *call) answer {
 	if err := json.Unmarshal(c.body, &req); err != nil {
 		return errorAnswer(&Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"})
 	}
-	doc, errs := gqlparser.LoadQuery(s.gql.schema, req.Query) //nolint:staticcheck // the default rules are the ones we want
+	doc, errs := gqlparser.LoadQuery(s.schema, req.Query) //nolint:staticcheck // the default rules are the ones we want
 	if len(errs) > 0 {
-		return jsonAnswer(http.StatusOK, obj{"errors": schemaErrors(errs)})
+		return jsonAnswer(http.StatusOK, obj{"errors": shapes(errs, schemaError)})
 	}
 	op := doc.Operations.ForName(req.OperationName)
 	if op == nil {
 		return jsonAnswer(http.StatusOK, obj{"errors": []obj{{"message": "An operation name is required"}}})
 	}
-	vars, err := validator.VariableValues(s.gql.schema, op, req.Variables)
+	vars, err := validator.VariableValues(s.schema, op, req.Variables)
 	if err != nil {
 		return jsonAnswer(http.StatusOK, obj{"errors": []obj{{"message": err.Error()}}})
 	}
-	x := &execution{sim: s, call: c, vars: vars}
-	root, typ := any(gqlRoot{}), s.gql.schema.Query
-	if op.Operation == ast.Mutation {
-		typ = s.gql.schema.Mutation
+	x := &execution{Sim: s, call: c, vars: vars}
+	data := obj{}
+	for _, sel := range op.SelectionSet {
+		f, ok := sel.(*ast.Field)
+		if !ok {
+			continue // a fragment: nobody sends one here
+		}
+		// The fields after one that has failed are done, too, as GitHub does them.
+		value, err := x.root(op.Operation, f)
+		if err != nil {
+			x.fail(f, []any{f.Alias}, err)
+		}
+		data[f.Alias] = x.project(f.SelectionSet, value, f.Alias)
 	}
-	body := obj{"data": x.object(typ, root, []*ast.SelectionSet{&op.SelectionSet}, nil)}
+	body := obj{"data": data}
 	if len(x.errors) > 0 {
 		body["errors"] = x.errors
 	}
@@ -165,156 +171,89 @@ func (s *Sim) graphql(c *call) answer {
 
 var unknownField = strs.Lazy(`^Cannot query field "(\w+)" on type "(\w+)"\.`)
 
-// schemaErrors are the errors of a query that the schema refuses, with the
-// commonest of them in GitHub's words.
-func schemaErrors(errs gqlerror.List) []obj {
-	var out []obj
-	for _, e := range errs {
-		o := obj{
-			"message":   unknownField().ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"),
-			"locations": locations(e.Locations),
-		}
-		if m := unknownField().FindStringSubmatch(e.Message); m != nil {
-			o["extensions"] = obj{"code": "undefinedField", "typeName": m[2], "fieldName": m[1]}
-		}
-		out = append(out, o)
+// schemaError is an error of a query that the schema refuses, with the commonest of them in GitHub's words.
+func schemaError(e *gqlerror.Error) obj {
+	return obj{
+		"message": unknownField().ReplaceAllString(e.Message, "Field '$1' doesn't exist on type '$2'"), "locations": e.Locations,
 	}
-	return out
 }
 
-func locations(ls []gqlerror.Location) []obj {
-	out := []obj{}
-	for _, l := range ls {
-		out = append(out, obj{"line": l.Line, "column": l.Column})
+// root does one field of the operation itself.
+func (x *execution) root(operation ast.Operation, f *ast.Field) (obj, error) {
+	if broken := x.call.broken; broken != nil && broken.match.MatchString("/graphql "+f.Name) {
+		return nil, &gqlError{broken.Field, broken.Body}
 	}
-	return out
+	handle := gqlHandlers()[f.Name]
+	if handle == nil {
+		return nil, fmt.Errorf("ghsim: nothing answers %s", f.Name)
+	}
+	args := arguments(f.ArgumentMap(x.vars))
+	if operation == ast.Mutation {
+		args = args.obj("input")
+	}
+	value, err := handle(x, args)
+	if err != nil {
+		return nil, inGraphQL(err)
+	}
+	if operation == ast.Mutation {
+		value["clientMutationId"] = args["clientMutationId"]
+	}
+	return value, nil
 }
 
-// object resolves a selection on one value. The selections of a field that was
-// named twice are merged.
-func (x *execution) object(typ *ast.Definition, value any, sets []*ast.SelectionSet, path []any) obj {
-	type collected struct {
-		field *ast.Field
-		sets  []*ast.SelectionSet
-	}
-	var order []string
-	fields := map[string]*collected{}
-	var collect func(ast.SelectionSet)
-	collect = func(set ast.SelectionSet) {
+// project cuts out of a value what a selection asks for. Objects are plain maps, with a lazy where a field has
+// arguments and "__typename" where a selection may depend on the type. A field that the map lacks fails: the schema
+// has it, and nothing here gives it. One that fails is null, and the rest is answered.
+func (x *execution) project(set ast.SelectionSet, value any, path ...any) any {
+	switch v := value.(type) {
+	case []obj:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = x.project(set, e, append(slices.Clone(path), i)...)
+		}
+		return out
+	case obj:
+		if v == nil {
+			return nil
+		}
+		out := obj{}
 		for _, sel := range set {
 			switch sel := sel.(type) {
 			case *ast.Field:
-				if x.skipped(sel.Directives) {
+				below := append(slices.Clone(path), sel.Alias)
+				field, ok := v[sel.Name]
+				var err error
+				if !ok {
+					err = fmt.Errorf("ghsim: nothing gives the field %s", sel.Name)
+				} else if f, isLazy := field.(lazy); isLazy {
+					field, err = f(sel.ArgumentMap(x.vars))
+				}
+				if err != nil {
+					x.fail(sel, below, err)
+				}
+				out[sel.Alias] = x.project(sel.SelectionSet, field, below...)
+			case *ast.InlineFragment:
+				if v["__typename"] != sel.TypeCondition {
 					continue
 				}
-				if fields[sel.Alias] == nil {
-					order = append(order, sel.Alias)
-					fields[sel.Alias] = &collected{field: sel}
-				}
-				fields[sel.Alias].sets = append(fields[sel.Alias].sets, &sel.SelectionSet)
-			case *ast.InlineFragment:
-				if !x.skipped(sel.Directives) && x.is(typ, sel.TypeCondition) {
-					collect(sel.SelectionSet)
-				}
-			case *ast.FragmentSpread:
-				if !x.skipped(sel.Directives) && x.is(typ, sel.Definition.TypeCondition) {
-					collect(sel.Definition.SelectionSet)
+				if part, ok := x.project(sel.SelectionSet, v, path...).(obj); ok {
+					maps.Copy(out, part)
 				}
 			}
 		}
+		return out
+	default:
+		return value
 	}
-	for _, set := range sets {
-		collect(*set)
-	}
-	out := obj{}
-	for _, alias := range order {
-		f := fields[alias]
-		out[alias] = x.field(typ, value, f.field, f.sets, append(slices.Clone(path), alias))
-	}
-	return out
-}
-
-func (x *execution) skipped(ds ast.DirectiveList) bool {
-	on := func(name string) (value, found bool) {
-		d := ds.ForName(name)
-		if d == nil {
-			return false, false
-		}
-		b, ok := d.ArgumentMap(x.vars)["if"].(bool)
-		return ok && b, true
-	}
-	skip, _ := on("skip")
-	include, found := on("include")
-	return skip || found && !include
-}
-
-// is says whether a value of type typ meets a type condition.
-func (x *execution) is(typ *ast.Definition, condition string) bool {
-	return condition == "" || condition == typ.Name ||
-		slices.ContainsFunc(x.sim.gql.schema.GetPossibleTypes(x.sim.gql.schema.Types[condition]),
-			func(d *ast.Definition) bool { return d.Name == typ.Name })
-}
-
-func (x *execution) field(typ *ast.Definition, value any, f *ast.Field, sets []*ast.SelectionSet, path []any) any {
-	if f.Name == "__typename" {
-		return typ.Name
-	}
-	if broken := x.call.broken; broken != nil && len(path) == 1 && broken.match.MatchString("/graphql "+f.Name) {
-		x.fail(f, path, &gqlError{broken.Field, broken.Body})
-		return nil
-	}
-	resolve := x.sim.gql.fields[typ.Name][f.Name]
-	if resolve == nil { // the schema is made from the resolvers; a test says so
-		x.fail(f, path, fmt.Errorf("ghsim: no resolver for %s.%s", typ.Name, f.Name))
-		return nil
-	}
-	result, err := resolve(x, value, f.ArgumentMap(x.vars))
-	if err != nil {
-		x.fail(f, path, err)
-		return nil
-	}
-	return x.complete(result, sets, path)
-}
-
-// complete turns what a resolver returned into JSON: a leaf, an object or a
-// list.
-func (x *execution) complete(result any, sets []*ast.SelectionSet, path []any) any {
-	if result == nil {
-		return nil
-	}
-	if v := reflect.ValueOf(result); v.Kind() == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 {
-		list := []any{}
-		for i := range v.Len() {
-			list = append(list, x.complete(v.Index(i).Interface(), sets, append(slices.Clone(path), i)))
-		}
-		return list
-	}
-	typ, ok := result.(typed)
-	if !ok {
-		return result
-	}
-	return x.object(x.sim.gql.schema.Types[typ.typeName()], result, sets, path)
 }
 
 func (x *execution) fail(f *ast.Field, path []any, err error) {
 	o := obj{
-		"message": err.Error(), "path": path, "locations": []obj{{"line": f.Position.Line, "column": f.Position.Column}},
+		"message": err.Error(), "path": path,
+		"locations": []obj{{"line": f.Position.Line, "column": f.Position.Column}},
 	}
 	if e, ok := errors.AsType[*gqlError](err); ok {
 		o["type"] = e.kind
 	}
 	x.errors = append(x.errors, o)
 }
-
-// GraphQLFields lists, for each type, the fields that can be queried. The
-// trimmed schema is made from it.
-func GraphQLFields() map[string][]string {
-	out := map[string][]string{}
-	for typ, fields := range resolvers() {
-		out[typ] = slices.Sorted(maps.Keys(fields))
-	}
-	return out
-}
-
-// Schema is the part of GitHub's GraphQL schema that is served.
-func Schema() string { return schemaSource }

@@ -3,19 +3,16 @@ package ghsim_test
 import (
 	"encoding/base64"
 	"maps"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/shurcooL/githubv4"
+	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 )
-
-func itoa(n int64) string { return strconv.FormatInt(n, 10) }
 
 // appJWT is a token of the App itself.
 func appJWT(t *testing.T, w *world) string {
@@ -41,7 +38,17 @@ func (w *world) query(t *testing.T, token, query string, vars map[string]any) (d
 	return data, problem
 }
 
-const commitQuery = `mutation($input:CreateCommitOnBranchInput!){createCommitOnBranch(input:$input){clientMutationId commit{oid tree{oid} parents(first:2){nodes{oid}} author{name email user{login}} committer{name email} message messageHeadline messageBody committedViaWeb signature{__typename isValid wasSignedByGitHub state email signer{login}}} ref{name prefix target{oid}}}}`
+const commitQuery = `mutation($input:CreateCommitOnBranchInput!){createCommitOnBranch(input:$input){clientMutationId
+	commit{oid tree{oid} signature{isValid wasSignedByGitHub state} repository{id}}}}`
+
+// commitRequest is a request that adds a.txt to ralph/1.
+func commitRequest(head string) map[string]any {
+	return map[string]any{"query": commitQuery, "variables": map[string]any{"input": map[string]any{
+		"branch":          map[string]any{"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/1"},
+		"expectedHeadOid": head, "message": map[string]any{"headline": "T1"},
+		"fileChanges": map[string]any{"additions": []any{file("a.txt", "YQ==")}},
+	}}}
+}
 
 // file is one addition or deletion.
 func file(path string, contents ...string) map[string]any {
@@ -74,25 +81,20 @@ func TestCreateCommitOnBranch(t *testing.T) {
 	}
 	tip := w.head(t, "ralph/1")
 	tree := must[[]ghsim.Commit](t)(w.BranchCommits(owner, name, "ralph/1"))[0].Tree
-	mail := itoa(w.app.BotID) + "+ralph[bot]@users.noreply.github.com"
 	want := map[string]any{"createCommitOnBranch": map[string]any{
 		"clientMutationId": "T1",
 		"commit": map[string]any{
-			"oid": tip, "tree": map[string]any{"oid": tree},
-			"parents":   map[string]any{"nodes": []any{map[string]any{"oid": head}}},
-			"author":    map[string]any{"name": "ralph[bot]", "email": mail, "user": nil},
-			"committer": map[string]any{"name": "GitHub", "email": "noreply@github.com"},
-			"message":   "T1: do it\n\nBecause.\n", "messageHeadline": "T1: do it", "messageBody": "Because.",
-			"committedViaWeb": true,
-			"signature": map[string]any{
-				"__typename": "GpgSignature", "isValid": true, "wasSignedByGitHub": true, "state": "VALID",
-				"email": "noreply@github.com", "signer": map[string]any{"login": "web-flow"},
-			},
+			"oid": tip, "tree": map[string]any{"oid": tree}, "repository": map[string]any{"id": w.repo.NodeID},
+			"signature": map[string]any{"isValid": true, "wasSignedByGitHub": true, "state": "VALID"},
 		},
-		"ref": map[string]any{"name": "ralph/1", "prefix": "refs/heads/", "target": map[string]any{"oid": tip}},
 	}}
 	if d := cmp.Diff(want, data); d != "" {
 		t.Errorf("answer (-want +got):\n%s", d)
+	}
+	made := must[[]ghsim.Commit](t)(w.BranchCommits(owner, name, "ralph/1"))[0]
+	if made.Subject != "T1: do it" || made.Body != "Because." || !made.Verified || made.Author != "ralph[bot]" ||
+		made.AuthorEmail != itoa(w.app.BotID)+"+ralph[bot]@users.noreply.github.com" || made.Parents[0] != head {
+		t.Errorf("commit %+v", made)
 	}
 	// Modes cannot be said: new files are plain, old ones keep theirs.
 	files := must[map[string]string](t)(w.Files(owner, name, "ralph/1"))
@@ -109,7 +111,6 @@ func TestCreateCommitOnBranch(t *testing.T) {
 func TestCommitsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	w.v.AllowRefused()
 	must[ghsim.Repo](t)(w.CreateRepo(owner, "other", ghsim.RepoOptions{Files: map[string]string{"a": "b"}}))
 	full := must[string](t)(w.Token(w.in.ID, nil))
 	reader := must[string](t)(w.Token(w.in.ID, map[string]string{"contents": "read"}))
@@ -179,30 +180,38 @@ func TestCommitsThatAreRefused(t *testing.T) {
 func TestQueriesThatTheSchemaRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	w.v.AllowRefused()
 	token := must[string](t)(w.Token(w.in.ID, nil))
+	w.pull(t, "ralph/1", true)
 	for _, tt := range []struct{ name, query, want string }{
 		{"unknown field", `{viewer{login shoeSize}}`, "Field 'shoeSize' doesn't exist on type 'User'"},
 		{"unknown argument", `{viewer(deep:true){login}}`, "Unknown argument"},
 		{"no selection", `{viewer}`, "must have a selection of subfields"},
 		{"not a query", `{`, "Expected Name"},
 		{
-			"missing variable", `query($n:Int!){repository(owner:"acme",name:"widgets"){issue(number:$n){id}}}`,
+			"missing variable", `query($n:Int!){repository(owner:"acme",name:"widgets"){pullRequest(number:$n){id}}}`,
 			"must be defined",
 		},
 		{
-			"no page size", `{repository(owner:"acme",name:"widgets"){pullRequests{totalCount}}}`,
+			"no page size", `{repository(owner:"acme",name:"widgets"){pullRequest(number:1){reviewThreads{nodes{id}}}}}`,
 			"You must provide a `first` or `last` value",
 		},
 		{
-			"too large a page", `{repository(owner:"acme",name:"widgets"){pullRequests(first:500){totalCount}}}`,
+			"too large a page",
+			`{repository(owner:"acme",name:"widgets"){pullRequest(number:1){reviewThreads(first:500){nodes{id}}}}}`,
 			"exceeds the `first` limit of 100 records",
 		},
 		{
-			"no such issue", `{repository(owner:"acme",name:"widgets"){issue(number:99){id}}}`,
-			"Could not resolve to a Issue with the number of 99.",
+			"no such pull request", `{repository(owner:"acme",name:"widgets"){pullRequest(number:99){id}}}`,
+			"Could not resolve to a PullRequest with the number of 99.",
 		},
-		{"no such node", `{node(id:"I_nonsense"){id}}`, "Could not resolve to a node with the global id of 'I_nonsense'."},
+		{
+			"no such node", `mutation{resolveReviewThread(input:{threadId:"PRRT_x"}){clientMutationId}}`,
+			"Could not resolve to PullRequestReviewThread node with the global id of 'PRRT_x'.",
+		},
+		{
+			"no such repository", `{repository(owner:"acme",name:"gadgets"){id}}`,
+			"Could not resolve to a Repository with the name 'acme/gadgets'.",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, problem := w.query(t, token, tt.query, nil)
@@ -216,110 +225,52 @@ func TestQueriesThatTheSchemaRefuses(t *testing.T) {
 	}
 }
 
-func TestQueries(t *testing.T) {
+func TestMutationsOfAPullRequest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
 	token := must[string](t)(w.Token(w.in.ID, nil))
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "An issue", "Words", "ralph"))
-	must[ghsim.Comment](t)(w.Comment(owner, name, 1, "walt", "Indeed"))
+	noPulls := must[string](t)(w.Token(w.in.ID, map[string]string{"issues": "write"}))
 	pr := w.pull(t, "ralph/1", true)
-	main := w.head(t, "main")
 	type m = map[string]any
-	data, problem := w.query(t, token, `query($owner:String!,$skip:Boolean!){
-		repository(owner:$owner,name:"widgets"){
-			id nameWithOwner
-			defaultBranchRef{name target{oid ... on Commit{tree{entries{path type mode object{__typename ... on Blob{text byteSize}}}} history(first:1){totalCount}}}}
-			missing: ref(qualifiedName:"nope"){name}
-			object(expression:"main:pkg/a.go"){oid ...blob}
-			issue(number:1){title state author{login ... on Bot{databaseId}} labels(first:5){nodes{name}} comments(last:1){nodes{body author{login}} pageInfo{hasPreviousPage}}}
-			pullRequest(number:2){id isDraft headRefOid mergeable state body url author{__typename login} commits(first:10){totalCount nodes{commit{oid signature{isValid}}}}}
-			pullRequests(first:5,headRefName:"ralph/1",states:[OPEN]){totalCount nodes{number}}
-			none: pullRequests(first:5,states:[MERGED]){totalCount}
-			name @skip(if:$skip)
-		}
-		rateLimit{limit cost}
+	const ready = `mutation($id:ID!){
+		a: updatePullRequest(input:{pullRequestId:"nobody",body:"x"}){pullRequest{id}}
+		b: updatePullRequest(input:{pullRequestId:$id,body:"New"}){pullRequest{body}}
+		c: markPullRequestReadyForReview(input:{pullRequestId:$id}){pullRequest{isDraft
+			author{__typename login ... on User{databaseId} ... on Bot{databaseId}}}}}`
+	_, problem := w.query(t, noPulls, ready[:strings.Index(ready, "a:")]+ready[strings.Index(ready, "b:"):],
+		m{"id": pr.GetNodeID()})
+	if problem["type"] != "FORBIDDEN" {
+		t.Errorf("without pull_requests: %v", problem)
 	}
-	fragment blob on Blob{isBinary text}`, m{"owner": owner, "skip": true})
-	if problem != nil {
-		t.Fatal(problem)
+	data, problem := w.query(t, token, ready, m{"id": pr.GetNodeID()})
+	want := m{"a": nil, "b": m{"pullRequest": m{"body": "New"}}, "c": m{"pullRequest": m{
+		"isDraft": false, "author": m{"__typename": "Bot", "login": "ralph", "databaseId": float64(w.app.BotID)},
+	}}}
+	if d := cmp.Diff(want, data); d != "" || problem["type"] != "NOT_FOUND" || cmp.Diff([]any{"a"}, problem["path"]) != "" {
+		t.Errorf("%v (-want +got):\n%s", problem, d)
 	}
-	blob := func(text string) m { return m{"__typename": "Blob", "text": text, "byteSize": float64(len(text))} }
-	files := must[map[string]string](t)(w.Files(owner, name, "main"))
-	if len(files) != 3 {
-		t.Fatal(files)
-	}
-	want := m{
-		"rateLimit": m{"limit": 5000.0, "cost": 1.0},
-		"repository": m{
-			"id": w.repo.NodeID, "nameWithOwner": "acme/widgets",
-			"defaultBranchRef": m{"name": "main", "target": m{"oid": main, "history": m{
-				"totalCount": 1.0,
-			}, "tree": m{"entries": []any{
-				m{"path": "README.md", "type": "blob", "mode": 33188.0, "object": blob("# Widgets\n")},
-				m{"path": "pkg", "type": "tree", "mode": 16384.0, "object": m{"__typename": "Tree"}},
-				m{"path": "run.sh", "type": "blob", "mode": 33261.0, "object": blob("#!/bin/sh\necho hi\n")},
-			}}}},
-			"missing": nil,
-			"object":  m{"oid": "01f1d8ba1b5b9bdc9d3f7b1c1ed4a1d1b0f0e4b3", "isBinary": false, "text": "package pkg\n"},
-			"issue": m{
-				"title": "An issue", "state": "OPEN", "author": m{"login": "ann"}, "labels": m{"nodes": []any{m{"name": "ralph"}}},
-				"comments": m{
-					"nodes": []any{m{"body": "Indeed", "author": m{"login": "walt"}}}, "pageInfo": m{"hasPreviousPage": false},
-				},
-			},
-			"pullRequest": m{
-				"id": pr.GetNodeID(), "isDraft": true, "headRefOid": pr.GetHead().GetSHA(), "mergeable": "MERGEABLE",
-				"state": "OPEN", "body": "", "url": pr.GetHTMLURL(),
-				"author":  m{"__typename": "Bot", "login": "ralph"},
-				"commits": m{"totalCount": 1.0, "nodes": []any{m{"commit": m{"oid": pr.GetHead().GetSHA(), "signature": nil}}}},
-			},
-			"pullRequests": m{"totalCount": 1.0, "nodes": []any{m{"number": 2.0}}},
-			"none":         m{"totalCount": 0.0},
-		},
-	}
-	// The blob's name is git's to say.
-	out, err := git(t, w.repo.Dir, "rev-parse", "main:pkg/a.go")
-	check(t, err)
-	repository, _ := want["repository"].(m)
-	object, _ := repository["object"].(m)
-	object["oid"] = strings.TrimSpace(out)
-	if d := cmp.Diff(want, data); d != "" {
-		t.Errorf("data (-want +got):\n%s", d)
+	if got := must[ghsim.PR](t)(w.PR(owner, name, 1)); got.Draft || got.Body != "New" {
+		t.Errorf("pull request %+v", got)
 	}
 }
 
-func TestNodesAndDrafts(t *testing.T) {
+func TestReactionsAndFolds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "An issue", ""))
-	pr := w.pull(t, "ralph/1", false)
-	var m struct {
-		ConvertPullRequestToDraft struct{ PullRequest struct{ IsDraft bool } } `graphql:"convertPullRequestToDraft(input:$input)"`
-	}
-	check(t, w.ql.Mutate(ctx, &m, githubv4.ConvertPullRequestToDraftInput{PullRequestID: pr.GetNodeID()}, nil))
-	if got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber())); !got.Draft ||
-		!m.ConvertPullRequestToDraft.PullRequest.IsDraft {
-		t.Errorf("draft %v in the answer, %v in fact", m.ConvertPullRequestToDraft.PullRequest.IsDraft, got.Draft)
-	}
 	token := must[string](t)(w.Token(w.in.ID, nil))
-	noPulls := must[string](t)(w.Token(w.in.ID, map[string]string{"issues": "write"}))
-	ids := map[string]string{
-		pr.GetNodeID(): "PullRequest", must[ghsim.Issue](t)(w.Issue(owner, name, 1)).NodeID: "Issue",
-		w.repo.NodeID: "Repository",
-	}
-	ref, _, err := w.gh.Git.GetRef(ctx, owner, name, "heads/main")
+	pr := w.pull(t, "ralph/1", true)
+	must[ghsim.Review](t)(w.Review(owner, name, 1, "walt", "COMMENTED", "Hm"))
+	reviews, _, err := w.gh.PullRequests.ListReviews(t.Context(), owner, name, pr.GetNumber(), nil)
 	check(t, err)
-	ids[ref.GetNodeID()] = "Ref"
-	for id, want := range ids {
-		data, problem := w.query(t, token, `query($id:ID!){node(id:$id){__typename id}}`, map[string]any{"id": id})
-		if d := cmp.Diff(map[string]any{"node": map[string]any{"__typename": want, "id": id}}, data); d != "" ||
-			problem != nil {
-			t.Errorf("node %s: %v\n%s", id, problem, d)
-		}
-	}
-	_, problem := w.query(t, noPulls, `mutation($id:ID!){convertPullRequestToDraft(input:{pullRequestId:$id}){pullRequest{id}}}`, map[string]any{"id": pr.GetNodeID()})
-	if problem["type"] != "FORBIDDEN" {
-		t.Errorf("without pull_requests: %v", problem)
+	said, _, err := w.gh.Issues.CreateComment(t.Context(), owner, name, 1, &github.IssueComment{Body: github.String("Old")})
+	check(t, err)
+	_, problem := w.query(t, token, `mutation($review:ID!,$comment:ID!){
+		addReaction(input:{subjectId:$review,content:EYES}){clientMutationId}
+		minimizeComment(input:{subjectId:$comment,classifier:OUTDATED}){minimizedComment{isMinimized}}}`,
+		map[string]any{"review": reviews[0].GetNodeID(), "comment": said.GetNodeID()})
+	got := must[ghsim.PR](t)(w.PR(owner, name, 1))
+	if problem != nil || got.Comments[0].Folded != "outdated" ||
+		cmp.Diff([]ghsim.Reaction{{User: "ralph[bot]", Content: "eyes"}}, got.Reviews[0].Reactions) != "" {
+		t.Errorf("%v, pull request %+v", problem, got)
 	}
 }

@@ -1,14 +1,14 @@
 package ghsim
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -35,10 +35,8 @@ type manifest struct {
 	Events      []string          `json:"default_events"`
 }
 
-// newAppPage asks whether the App is to be made, and as whose.
-type newAppPage struct {
-	pageTop
-
+// newApp asks whether the App is to be made, and as whose.
+type newApp struct {
 	Problem, Manifest, State, Name, Hook string
 	Permissions                          []string
 	Events, Owners                       []string
@@ -61,7 +59,7 @@ func (s *Sim) serveNewApp(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no form", http.StatusBadRequest)
 		return
 	}
-	p := newAppPage{Manifest: r.PostFormValue("manifest"), State: r.FormValue("state")}
+	p := newApp{Manifest: r.PostFormValue("manifest"), State: r.FormValue("state")}
 	m, problem := readManifest(p.Manifest)
 	org, forOrg := "", false
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/organizations/"); ok {
@@ -99,9 +97,6 @@ func (s *Sim) serveNewApp(w http.ResponseWriter, r *http.Request) {
 	for _, k := range sortedKeys(m.Permissions) {
 		p.Permissions = append(p.Permissions, k+": "+m.Permissions[k])
 	}
-	p.Title = "Create GitHub App"
-	nonce := base64.RawStdEncoding.EncodeToString(randomBytes(12))
-	p.Nonce, p.CSS = nonce, s.pages.css
 	// Browsers hold the redirect that follows a form to the same rule.
 	back := ""
 	if to, err := url.Parse(m.RedirectURL); err == nil && to.Host != "" {
@@ -111,7 +106,7 @@ func (s *Sim) serveNewApp(w http.ResponseWriter, r *http.Request) {
 	if p.Problem != "" {
 		status = http.StatusUnprocessableEntity
 	}
-	s.writePage(w, status, "new_app", p, nonce, "'self'"+back)
+	s.writePage(w, status, pageData{Title: "Create GitHub App", App: &p}, "form-action 'self'"+back)
 }
 
 // ownersOfApps are the accounts that may own an App: the organization, or all people.
@@ -192,11 +187,9 @@ func (s *Sim) postConversion(c *call) (int, any, error) {
 		return 0, nil, notFound()
 	}
 	delete(s.manifests, code)
-	o, isObj := s.appJSON(found.app).(obj)
-	if !isObj {
-		return 0, nil, errors.New("app without a shape")
-	}
-	o["client_secret"], o["webhook_secret"], o["pem"] = found.app.clientSecret, found.app.hook.secret,
-		string(slices.Clone(found.app.pem))
-	return http.StatusCreated, o, nil
+	a := found.app
+	return http.StatusCreated, &github.AppConfig{
+		ID: &a.id, Slug: &a.slug, Name: &a.name, Owner: s.userJSON(a.owner), HTMLURL: new(s.base + "/apps/" + a.slug),
+		ClientID: &a.clientID, ClientSecret: &a.clientSecret, WebhookSecret: &a.hook.secret, PEM: new(string(a.pem)),
+	}, nil
 }

@@ -45,7 +45,7 @@ func TestAppOfAManifest(t *testing.T) {
 		t.Errorf("status %d: %s", resp.StatusCode, page)
 	}
 	if csp := resp.Header.Get("Content-Security-Policy"); !strings.Contains(csp,
-		"form-action 'self' http://127.0.0.1:1;") {
+		"form-action 'self' http://127.0.0.1:1") {
 		t.Errorf("policy %q", csp)
 	}
 	code := manifestCode(t, w)

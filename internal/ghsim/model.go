@@ -122,8 +122,8 @@ type token struct {
 }
 
 type label struct {
-	id                       int64
-	name, color, description string
+	id          int64
+	name, color string
 }
 
 type reaction struct {
@@ -330,18 +330,6 @@ func (r *repo) association(u *user) string {
 // nodeID is a global id in the style of GitHub's: a type prefix and the number.
 func nodeID(prefix string, id int64) string { return fmt.Sprintf("%s_kgDO%08x", prefix, id) }
 
-// parseNodeID undoes nodeID.
-func parseNodeID(s string) (prefix string, id int64, ok bool) {
-	prefix, hex, ok := strings.Cut(s, "_kgDO")
-	if !ok {
-		return "", 0, false
-	}
-	if _, err := fmt.Sscanf(hex, "%x", &id); err != nil {
-		return "", 0, false
-	}
-	return prefix, id, true
-}
-
 // tooLong says whether GitHub would refuse the text.
 func tooLong(s string, limit int) bool { return utf8.RuneCountInString(s) > limit }
 
@@ -353,4 +341,13 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// find is the first element that matches.
+func find[T any](list []T, match func(T) bool) (T, bool) {
+	if at := slices.IndexFunc(list, match); at >= 0 {
+		return list[at], true
+	}
+	var zero T
+	return zero, false
 }

@@ -2,7 +2,6 @@ package ghsim
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -125,7 +126,7 @@ func (s *Sim) emitIssue(r *repo, i *issue, action string, sender *user, extra ob
 		return
 	}
 	extra["number"] = i.number
-	extra["pull_request"] = s.pullJSON(r, i, true)
+	extra["pull_request"] = s.pullJSON(r, i)
 	s.emit(r, "pull_request", action, sender, extra)
 }
 
@@ -139,7 +140,7 @@ func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string)
 			return invalid("PullRequest", "state", "invalid",
 				"state cannot be changed. The pull request has already been merged.")
 		}
-		if _, err := r.git.branch(s.life, i.pull.head); err != nil {
+		if _, err := r.git.branch(i.pull.head); err != nil {
 			return invalid("PullRequest", "state", "invalid", "state cannot be changed. The "+i.pull.head+
 				" branch has been deleted.")
 		}
@@ -218,6 +219,9 @@ func (s *Sim) newComment(r *repo, i *issue, by author, body string) (*comment, e
 	if err := checkText("IssueComment", "", body); err != nil {
 		return nil, err
 	}
+	if i.locked && by.via == nil && r.role(by.user).rank() < RoleWrite.rank() {
+		return nil, &Error{Status: http.StatusForbidden, Message: "Unable to create comment because issue is locked"}
+	}
 	now := s.now()
 	c := &comment{id: s.nextID(), user: by.user, via: by.via, body: body, created: now, updated: now}
 	i.comments = append(i.comments, c)
@@ -243,6 +247,13 @@ func (s *Sim) editComment(r *repo, i *issue, c *comment, by author, body string)
 	return nil
 }
 
+// dropComment deletes a comment.
+func (s *Sim) dropComment(r *repo, i *issue, cm *comment, by author) {
+	i.comments = slices.DeleteFunc(slices.Clone(i.comments), func(c *comment) bool { return c == cm })
+	i.updated = s.now()
+	s.emit(r, "issue_comment", "deleted", by.user, obj{"issue": s.issueJSON(r, i), "comment": s.commentJSON(r, i, cm)})
+}
+
 // reactionContents are the eight of GitHub, in its order.
 func reactionContents() []string {
 	return []string{"+1", "-1", "laugh", "confused", "heart", "hooray", "rocket", "eyes"}
@@ -264,9 +275,7 @@ func (s *Sim) react(list *[]*reaction, u *user, content string) (_ *reaction, cr
 }
 
 // newPull opens a pull request between two branches of r.
-func (s *Sim) newPull(
-	ctx context.Context, r *repo, by author, title, body, head, base string, draft bool,
-) (*issue, error) {
+func (s *Sim) newPull(r *repo, by author, title, body, head, base string, draft bool) (*issue, error) {
 	if owner, branch, ok := strings.Cut(head, ":"); ok {
 		if !strings.EqualFold(owner, r.owner.login) {
 			return nil, invalid("PullRequest", "head", "invalid", "")
@@ -279,13 +288,13 @@ func (s *Sim) newPull(
 	if err := checkText("PullRequest", title, body); err != nil {
 		return nil, err
 	}
-	headOID, err := r.git.branch(ctx, head)
+	headOID, err := r.git.branch(head)
 	if errors.Is(err, errNoObject) {
 		return nil, invalid("PullRequest", "head", "invalid", "")
 	} else if err != nil {
 		return nil, err
 	}
-	baseOID, err := r.git.branch(ctx, base)
+	baseOID, err := r.git.branch(base)
 	if errors.Is(err, errNoObject) {
 		return nil, invalid("PullRequest", "base", "invalid", "")
 	} else if err != nil {
@@ -296,7 +305,7 @@ func (s *Sim) newPull(
 			return nil, invalid("PullRequest", "", "custom", "A pull request already exists for "+r.owner.login+":"+head+".")
 		}
 	}
-	commits, err := r.git.log(ctx, headOID, 0, baseOID)
+	commits, err := r.git.log(headOID, baseOID)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +321,7 @@ func (s *Sim) newPull(
 			arrived: map[string]time.Time{},
 		},
 	}
-	if err := s.pullRef(ctx, r, i); err != nil {
+	if err := s.pullRef(r, i); err != nil {
 		return nil, err
 	}
 	r.issues = append(r.issues, i)
@@ -322,13 +331,13 @@ func (s *Sim) newPull(
 
 // pullRef keeps refs/pull/N/head at the pull request's head, and the list of
 // its commits, which outlives the branch.
-func (s *Sim) pullRef(ctx context.Context, r *repo, i *issue) error {
+func (s *Sim) pullRef(r *repo, i *issue) error {
 	p := i.pull
 	name := "refs/pull/" + strconv.Itoa(i.number) + "/head"
-	if err := r.git.setRef(ctx, name, p.headOID); err != nil {
+	if err := r.git.setRef(name, p.headOID); err != nil {
 		return err
 	}
-	commits, err := r.git.log(ctx, p.headOID, 0, p.baseOID)
+	commits, err := r.git.log(p.headOID, p.baseOID)
 	if err != nil {
 		return err
 	}
@@ -339,6 +348,23 @@ func (s *Sim) pullRef(ctx context.Context, r *repo, i *issue) error {
 			p.arrived[c.OID] = s.now()
 		}
 	}
+	return nil
+}
+
+// retarget changes the base branch of a pull request.
+func (s *Sim) retarget(r *repo, i *issue, by author, base string) error {
+	oid, err := r.git.branch(base)
+	if errors.Is(err, errNoObject) {
+		return invalid("PullRequest", "base", "invalid", "Proposed base branch '"+base+"' was not found")
+	} else if err != nil {
+		return err
+	}
+	changes := obj{"base": obj{"ref": obj{"from": i.pull.base}, "sha": obj{"from": i.pull.baseOID}}}
+	i.pull.base, i.pull.baseOID, i.updated = base, oid, s.now()
+	if err := s.pullRef(r, i); err != nil {
+		return err
+	}
+	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
 	return nil
 }
 
@@ -358,54 +384,40 @@ func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
 // closes finds the closing keywords of GitHub: "Closes #7", "fixes: #8".
 var closes = strs.Lazy(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
-// merge merges a pull request; method is "merge" or "squash".
-func (s *Sim) merge(ctx context.Context, r *repo, i *issue, by author, method, message string) error {
+// merge merges a pull request by a merge commit.
+func (s *Sim) merge(r *repo, i *issue, by author) error {
 	p := i.pull
-	notMergeable := func(why string) error { return &Error{Status: http.StatusMethodNotAllowed, Message: why} }
+	notMergeable := &Error{Status: http.StatusMethodNotAllowed, Message: "Pull Request is not mergeable"}
 	switch {
 	case p.merged || i.closed:
-		return notMergeable("Pull Request is not mergeable")
+		return notMergeable
 	case p.draft:
-		return notMergeable("Pull Request is still a draft")
+		return &Error{Status: http.StatusMethodNotAllowed, Message: "Pull Request is still a draft"}
 	}
-	base, err := r.git.branch(ctx, p.base)
+	base, err := r.git.branch(p.base)
 	if err != nil {
 		return err
 	}
-	tree, ok, err := r.git.mergeTrees(ctx, base, p.headOID)
+	tree, err := r.git.mergeTrees(s.life, base, p.headOID)
 	if err != nil {
 		return err
 	}
-	if !ok {
-		return notMergeable("Pull Request is not mergeable")
+	if tree == "" {
+		return notMergeable
 	}
 	now := s.now()
-	c := commitObject{Tree: tree, Author: by.user.person(now), Committer: webFlow(now)}
-	switch method {
-	case "", "merge":
-		c.Parents = []string{base, p.headOID}
-		c.Message = fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s", i.number, r.owner.login, p.head, i.title)
-	case "squash":
-		c.Parents = []string{base}
-		c.Message = fmt.Sprintf("%s (#%d)", i.title, i.number)
-	default:
-		return notMergeable("Rebase merges are not allowed on this repository.")
-	}
-	if message != "" {
-		c.Message = message
-	}
-	oid, err := r.git.signCommit(c)
+	oid, err := r.git.signCommit(commitObject{
+		Tree: tree, Parents: []string{base, p.headOID}, Author: by.user.person(now), Committer: webFlow(now),
+		Message: fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s", i.number, r.owner.login, p.head, i.title),
+	})
 	if err != nil {
 		return err
 	}
 	r.signed[oid] = by.user
-	// Merged before the base branch moves, so that the move does not count as
-	// news for this pull request.
+	// Merged before the base branch moves, so that the move does not count as news for this pull request.
 	p.merged, p.mergeOID, p.mergedAt, p.mergedBy = true, oid, now, by.user
 	i.closed, i.closedAt, i.closedBy, i.updated = true, now, by.user, now
-	if err := s.moveRef(ctx, r, by, "refs/heads/"+p.base, oid, base); err != nil {
-		p.merged, p.mergeOID, p.mergedAt, p.mergedBy = false, "", time.Time{}, nil
-		i.closed, i.closedAt, i.closedBy = false, time.Time{}, nil
+	if err := s.moveRef(r, by, "refs/heads/"+p.base, oid, base); err != nil {
 		return err
 	}
 	i.events = append(i.events,
@@ -437,45 +449,28 @@ func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
 	return nil
 }
 
-// moveRef creates (oldOID zero), moves or deletes (newOID zero) a ref, and does
-// what follows from it.
-func (s *Sim) moveRef(ctx context.Context, r *repo, by author, name, newOID, oldOID string) error {
-	if err := r.git.updateRef(ctx, name, newOID, oldOID); err != nil {
+// moveRef creates (oldOID zero), moves or deletes (newOID zero) a ref, and does what follows from it: pull
+// requests follow it, and commit messages on the default branch close issues.
+func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
+	if err := r.git.updateRef(name, newOID, oldOID); err != nil {
 		return err
 	}
-	return s.refMoved(ctx, r, by, name, newOID, oldOID)
-}
-
-// maxPushed is how many commits of a push are looked at and told of.
-const maxPushed = 2048
-
-// refMoved does what follows when a branch or tag has moved: the push event,
-// pull requests that follow it, issues closed by commit messages.
-func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, oldOID string) error {
 	r.pushed = s.now()
 	branch, isBranch := strings.CutPrefix(name, "refs/heads/")
-	var added []*commitObject
-	forced := false
-	if isBranch && newOID != zeroOID {
-		exclude := []string{}
-		if oldOID != zeroOID {
-			exclude = append(exclude, oldOID)
-			straight, err := r.git.isAncestor(ctx, oldOID, newOID)
-			if err != nil {
-				return err
-			}
-			forced = !straight
-		} else if def, err := r.git.branch(ctx, r.def); err == nil && branch != r.def {
-			exclude = append(exclude, def)
-		}
-		var err error
-		if added, err = r.git.log(ctx, newOID, maxPushed, exclude...); err != nil {
-			return err
-		}
-	}
-	s.emitPush(r, by.user, name, newOID, oldOID, forced, added)
 	if !isBranch {
 		return nil
+	}
+	var added []*commitObject
+	forced := false
+	if newOID != zeroOID && oldOID != zeroOID {
+		straight, err := r.git.isAncestor(oldOID, newOID)
+		if err != nil {
+			return err
+		}
+		forced = !straight
+		if added, err = r.git.log(newOID, oldOID); err != nil {
+			return err
+		}
 	}
 	for _, i := range r.issues {
 		if i.pull == nil || i.closed {
@@ -495,7 +490,7 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 			}
 			before := p.headOID
 			p.headOID, i.updated = newOID, s.now()
-			if err := s.pullRef(ctx, r, i); err != nil {
+			if err := s.pullRef(r, i); err != nil {
 				return err
 			}
 			if forced {
@@ -507,13 +502,13 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 		case p.base:
 			if newOID != zeroOID {
 				p.baseOID = newOID
-				if err := s.pullRef(ctx, r, i); err != nil {
+				if err := s.pullRef(r, i); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	if branch == r.def && oldOID != zeroOID {
+	if branch == r.def {
 		for _, c := range added {
 			if err := s.closeMentioned(r, by, c.Message, c.OID); err != nil {
 				return err
@@ -521,36 +516,6 @@ func (s *Sim) refMoved(ctx context.Context, r *repo, by author, name, newOID, ol
 		}
 	}
 	return nil
-}
-
-// workflowsTouched says whether going from old to new (zero: a new branch)
-// changes a workflow, which an App may only do with the workflows permission.
-func (s *Sim) workflowsTouched(ctx context.Context, r *repo, newOID, oldOID string) (string, error) {
-	if oldOID == zeroOID {
-		def, err := r.git.branch(ctx, r.def)
-		if err != nil {
-			return "", nil // nothing to compare with: the first branch
-		}
-		if oldOID, err = r.git.mergeBase(ctx, def, newOID); err != nil || oldOID == "" {
-			return "", err
-		}
-	}
-	diffs, err := r.git.changed(ctx, oldOID, newOID)
-	if err != nil {
-		return "", err
-	}
-	for _, d := range diffs {
-		for _, p := range []string{d.Path, d.OldPath} {
-			if strings.HasPrefix(p, ".github/workflows/") {
-				return p, nil
-			}
-		}
-	}
-	return "", nil
-}
-
-func workflowRefusal(path string) string {
-	return "refusing to allow a GitHub App to create or update workflow `" + path + "` without `workflows` permission"
 }
 
 // newReview submits a review of a pull request with comments on lines.
@@ -591,7 +556,7 @@ func (s *Sim) addReview(r *repo, i *issue, by author, state, body string) *revie
 	i.pull.reviews = append(i.pull.reviews, rv)
 	i.updated = rv.submitted
 	s.emit(r, "pull_request_review", "submitted", by.user,
-		obj{"pull_request": s.pullJSON(r, i, false), "review": s.reviewJSON(r, i, rv, true)})
+		obj{"pull_request": s.pullJSON(r, i), "review": s.reviewJSON(r, i, rv, true)})
 	return rv
 }
 
@@ -606,12 +571,11 @@ func (s *Sim) setResolved(r *repo, i *issue, t *thread, by author, resolved bool
 		action, t.resolved = "resolved", by.user
 	}
 	i.updated = s.now()
-	comments := []obj{}
-	for _, c := range t.comments {
-		comments = append(comments, s.reviewCommentJSON(r, i, t, c, true))
-	}
+	comments := shapes(t.comments, func(c *reviewComment) *github.PullRequestComment {
+		return s.reviewCommentJSON(r, i, t, c)
+	})
 	s.emit(r, "pull_request_review_thread", action, by.user, obj{
-		"pull_request": s.pullJSON(r, i, false), "updated_at": stamp(i.updated),
+		"pull_request": s.pullJSON(r, i), "updated_at": stamp(i.updated),
 		"thread": obj{"node_id": nodeID("PRRT", t.id), "comments": comments},
 	})
 }
@@ -631,11 +595,11 @@ func (s *Sim) outdated(r *repo, i *issue, t *thread) bool {
 }
 
 func (s *Sim) changedSince(r *repo, t *thread, head string) bool {
-	_, _, was, err := r.git.object(s.life, t.commit+":"+t.path, "blob")
+	was, err := r.git.blobAt(t.commit, t.path)
 	if err != nil {
 		return false // nothing to compare with
 	}
-	_, _, now, err := r.git.object(s.life, head+":"+t.path, "blob")
+	now, err := r.git.blobAt(head, t.path)
 	if err != nil {
 		return true
 	}
@@ -662,6 +626,6 @@ func (s *Sim) addReviewComment(r *repo, i *issue, t *thread, rv *review, by auth
 	}
 	t.comments = append(t.comments, c)
 	s.emit(r, "pull_request_review_comment", "created", by.user,
-		obj{"pull_request": s.pullJSON(r, i, false), "comment": s.reviewCommentJSON(r, i, t, c, true)})
+		obj{"pull_request": s.pullJSON(r, i), "comment": s.reviewCommentJSON(r, i, t, c)})
 	return c
 }

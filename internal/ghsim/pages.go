@@ -3,11 +3,10 @@ package ghsim
 import (
 	"bytes"
 	"cmp"
-	"embed"
+	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"html/template"
 	"net/http"
 	"slices"
@@ -16,158 +15,66 @@ import (
 	"time"
 
 	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/renderer"
-	"github.com/yuin/goldmark/util"
-
-	"github.com/org/ralph-action/internal/strs"
+	"github.com/yuin/goldmark/renderer/html"
 )
 
-//go:embed web/style.css web/pages.html
-var web embed.FS
-
-// pages renders what people look at. Everything is escaped by html/template;
-// of the HTML in Markdown only a few plain tags are left; no script runs and
-// nothing is fetched from anywhere.
-type pages struct {
-	tmpl *template.Template
-	css  template.CSS
-	md   goldmark.Markdown
-}
-
-func newPages() (*pages, error) {
-	tmpl, err := template.ParseFS(web, "web/pages.html")
-	if err != nil {
-		return nil, fmt.Errorf("pages: %w", err)
-	}
-	css, err := web.ReadFile("web/style.css")
-	if err != nil {
-		return nil, fmt.Errorf("pages: %w", err)
-	}
-	return &pages{
-		tmpl: tmpl,
-		css:  template.CSS(css), //nolint:gosec // our own file
-		md: goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(
-			renderer.WithNodeRenderers(util.Prioritized(fewTags{}, 1)))),
-	}, nil
-}
-
-// pageTop is what every page starts with.
-type pageTop struct {
-	Title, Nonce, Owner, Repo string
-	CSS                       template.CSS
-}
-
-type pageUser struct {
-	Login, Initial string
-	Color          uint32
-	Bot            bool
-}
-
-type pageReaction struct {
-	Emoji string
-	Count int
-}
+//go:embed pages.html
+var pagesSource string
 
 // pageEntry is a comment, a commit or an event of the timeline.
 type pageEntry struct {
-	Kind, Text, When, Anchor, Href, Short, Label string
-	Author                                       pageUser
-	HTML                                         template.HTML
-	Verified                                     bool
-	Reactions                                    []pageReaction
-	Folded                                       string
-	at                                           time.Time
+	Who, Did, When, Anchor, Folded, Reactions, Badge string
+	HTML                                             template.HTML // of a comment
+	at                                               time.Time
 }
 
-type pageLine struct{ Class, Text string }
+type pageCheck struct{ State, Mark, Name, Note, Href string }
 
-type pageFile struct {
-	fileDiff
-
-	Lines []pageLine
+// pageData is what stands on a page: a list of links, an issue or pull request, or a check run.
+type pageData struct {
+	Title, Nonce, State, About string
+	Links                      []pageCheck
+	Labels                     []string
+	Entries                    []pageEntry
+	Annotations                []Annotation
+	Buttons                    []string
+	App                        *newApp
 }
 
-type pageCheck struct{ Mark, Name, Note, Href string }
-
-type pageLink struct{ Href, Text, Note string }
-
-type homePage struct {
-	pageTop
-
-	Links []pageLink
-}
-
-type commitPage struct {
-	pageTop
-
-	OID, Author, When, Body string
-	Verified                bool
-	Files                   []pageFile
-}
-
-type checkPage struct {
-	pageTop
-	pageCheck
-
-	App              pageUser
-	Commit, Started  string
-	Conclusion       string
-	Summary, Details template.HTML
-	Buttons          []string
-	Annotations      []Annotation
-}
-
-type issuePage struct {
-	pageTop
-
-	Heading           string
-	Number            int
-	State, StateClass string
-	Author            pageUser
-	Opened            string
-	Pull, Merged      bool
-	Head, Base        string
-	CommitCount       int
-	Entries           []pageEntry
-	Labels, Reviews   []string
-	Checks            []pageCheck
-	Files             []pageFile
-}
-
-// servePage answers a browser.
+// servePage answers a browser. What people and agents wrote is shown with the HTML in it, which is inert: the
+// policy of the page lets nothing run, load, submit or refresh.
 func (s *Sim) servePage(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	nonce := base64.RawStdEncoding.EncodeToString(randomBytes(12))
 	s.mu.Lock()
-	name, data, err := s.page(strings.Split(strings.Trim(r.URL.Path, "/"), "/"), pageTop{Nonce: nonce, CSS: s.pages.css})
+	data, err := s.page(strings.Split(strings.Trim(r.URL.Path, "/"), "/"))
 	s.mu.Unlock()
 	if e, ok := errors.AsType[*Error](err); ok {
 		http.Error(w, e.Message, e.Status)
 		return
 	}
 	if err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	s.writePage(w, http.StatusOK, name, data, nonce, "'none'")
+	s.writePage(w, http.StatusOK, data, "form-action 'none'; sandbox")
 }
 
-// writePage sends a page whose forms go to forms only.
-func (s *Sim) writePage(w http.ResponseWriter, status int, name string, data any, nonce, forms string) {
+// writePage sends a page under a policy.
+func (s *Sim) writePage(w http.ResponseWriter, status int, data pageData, policy string) {
+	data.Nonce = base64.RawStdEncoding.EncodeToString(randomBytes(12))
 	var b bytes.Buffer
-	if err := s.pages.tmpl.ExecuteTemplate(&b, name, data); err != nil {
-		http.Error(w, "internal error", http.StatusInternalServerError)
+	if err := s.pages.Execute(&b, data); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+nonce+"'; base-uri 'none'; form-action "+
-		forms+"; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+data.Nonce+
+		"'; base-uri 'none'; frame-ancestors 'none'; "+policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	w.WriteHeader(status)
@@ -175,321 +82,155 @@ func (s *Sim) writePage(w http.ResponseWriter, status int, name string, data any
 }
 
 // page finds out which page a path is, and what stands on it.
-func (s *Sim) page(parts []string, top pageTop) (string, any, error) {
-	if len(parts) == 1 {
-		top.Title = "Repositories"
-		p := homePage{pageTop: top}
+func (s *Sim) page(parts []string) (pageData, error) {
+	if len(parts) == 1 && parts[0] == "" {
+		data := pageData{Title: "Issues and pull requests"}
 		for _, name := range sortedKeys(s.repos) {
-			r := s.repos[name]
-			if parts[0] == "" || strings.EqualFold(parts[0], r.owner.login) {
-				p.Links = append(p.Links, pageLink{Href: "/" + r.fullName(), Text: r.fullName(), Note: r.description})
+			for _, i := range slices.Backward(s.repos[name].issues) {
+				data.Links = append(data.Links, pageCheck{
+					Href: s.issuePage(s.repos[name], i), Name: fmt.Sprintf("%s#%d", name, i.number), Note: i.title,
+				})
 			}
 		}
-		return "home", p, nil
+		return data, nil
+	}
+	if len(parts) != 4 {
+		return pageData{}, notFound()
 	}
 	r, err := s.repoByName(parts[0], parts[1])
-	if err != nil {
-		return "", nil, notFound()
+	id, err2 := strconv.ParseInt(parts[3], 10, 64)
+	if errors.Join(err, err2) != nil {
+		return pageData{}, notFound()
 	}
-	top.Owner, top.Repo = r.owner.login, r.name
-	switch {
-	case len(parts) == 2, len(parts) == 3 && (parts[2] == "issues" || parts[2] == "pulls"):
-		top.Title = "Issues and pull requests"
-		p := homePage{pageTop: top}
-		for _, i := range slices.Backward(r.issues) {
-			kind := "issue"
-			if i.pull != nil {
-				kind = "pull request"
-			}
-			p.Links = append(p.Links, pageLink{
-				Href: strings.TrimPrefix(s.issuePage(r, i), s.base), Text: "#" + strconv.Itoa(i.number) + " " + i.title,
-				Note: kind + ", " + i.state(),
-			})
+	switch parts[2] {
+	case "issues", "pull":
+		if i := r.issue(int(id)); i != nil {
+			return s.issueData(r, i)
 		}
-		return "home", p, nil
-	case len(parts) == 4 && (parts[2] == "issues" || parts[2] == "pull"):
-		n, err := strconv.Atoi(parts[3])
-		if err != nil {
-			return "", nil, notFound()
+	case "runs":
+		if c, ok := find(r.checks, func(c *checkRun) bool { return c.id == id }); ok {
+			return s.checkData(r, c)
 		}
-		i := r.issue(n)
-		if i == nil {
-			return "", nil, notFound()
-		}
-		p, err := s.issuePageOf(r, i, top)
-		return "issue", p, err
-	case len(parts) == 4 && parts[2] == "runs":
-		id, err := strconv.ParseInt(parts[3], 10, 64)
-		if err != nil {
-			return "", nil, notFound()
-		}
-		c, ok := find(r.checks, func(c *checkRun) bool { return c.id == id })
-		if !ok {
-			return "", nil, notFound()
-		}
-		p, err := s.checkPageOf(r, c, top)
-		return "check", p, err
-	case len(parts) == 4 && parts[2] == "commit":
-		p, err := s.commitPageOf(r, parts[3], top)
-		return "commit", p, err
-	default:
-		return "", nil, notFound()
 	}
+	return pageData{}, notFound()
 }
 
-func (s *Sim) commitPageOf(r *repo, oid string, top pageTop) (commitPage, error) {
-	c, err := r.git.commit(s.life, oid)
-	if err != nil {
-		return commitPage{}, notFound()
-	}
-	from := emptyTree
-	if len(c.Parents) > 0 {
-		from = c.Parents[0]
-	}
-	diffs, err := r.git.diff(s.life, from, oid)
-	if err != nil {
-		return commitPage{}, err
-	}
-	top.Title = c.subject()
-	return commitPage{
-		pageTop: top, OID: oid, Author: c.Author.Name, When: pageTime(c.Committer.When), Body: c.body(),
-		Verified: r.signed[oid] != nil, Files: pageFiles(diffs),
-	}, nil
-}
-
-// pageCheckOf is how a check run stands, in a line.
-func pageCheckOf(r *repo, c *checkRun) pageCheck {
-	mark, note := "●", c.status
-	if c.status == "completed" {
-		note = c.conclusion
-		mark = cmp.Or(map[string]string{
-			"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!",
-		}[c.conclusion], "■")
-	}
-	note = strings.ReplaceAll(note, "_", " ")
+// checkLink is how a check run stands, in a line.
+func (s *Sim) checkLink(r *repo, c *checkRun) pageCheck {
+	state := cmp.Or(c.conclusion, c.status)
+	mark := cmp.Or(map[string]string{
+		"success": "✓", "failure": "✗", "timed_out": "✗", "action_required": "!", "queued": "●", "in_progress": "●",
+	}[state], "■")
+	note := strings.ReplaceAll(state, "_", " ")
 	if c.title != "" {
 		note += " · " + c.title
 	}
 	return pageCheck{
-		Mark: mark, Name: c.name, Note: note, Href: "/" + r.fullName() + "/runs/" + strconv.FormatInt(c.id, 10),
+		State: state, Mark: mark, Name: c.name, Note: note, Href: fmt.Sprintf("%s/runs/%d", s.html(r), c.id),
 	}
 }
 
-func (s *Sim) checkPageOf(r *repo, c *checkRun, top pageTop) (checkPage, error) {
-	top.Title = c.name + " · " + r.fullName()
-	p := checkPage{
-		pageTop: top, pageCheck: pageCheckOf(r, c), App: pageUserOf(c.app.bot), Commit: c.headOID,
-		Started:    pageTime(c.started),
-		Conclusion: c.conclusion, Buttons: c.labels, Annotations: c.annotations,
+func (s *Sim) checkData(r *repo, c *checkRun) (pageData, error) {
+	link := s.checkLink(r, c)
+	data := pageData{
+		Title: c.name, State: link.State, Buttons: c.labels, Annotations: c.annotations,
+		About: link.Mark + " " + link.Note + ", by " + c.app.bot.login + " on commit " + c.headOID[:7],
 	}
-	var err error
-	if p.Summary, err = s.pages.markdown(c.summary); err != nil {
-		return p, err
-	}
-	p.Details, err = s.pages.markdown(c.text)
-	return p, err
-}
-
-func (s *Sim) issuePageOf(r *repo, i *issue, top pageTop) (issuePage, error) {
-	top.Title = fmt.Sprintf("%s · #%d · %s", i.title, i.number, r.fullName())
-	p := issuePage{
-		pageTop: top, Heading: i.title, Number: i.number, State: "Open", StateClass: "open", Author: pageUserOf(i.user),
-		Opened: pageTime(i.created),
-	}
-	for _, l := range i.labels {
-		p.Labels = append(p.Labels, l.name)
-	}
-	if i.closed {
-		p.State, p.StateClass = "Closed", "closed"
-	}
-	body := i.body
-	if strings.TrimSpace(body) == "" {
-		body = "*No description provided.*"
-	}
-	html, err := s.pages.markdown(body)
-	if err != nil {
-		return p, err
-	}
-	entries := []pageEntry{}
-	for _, c := range i.comments {
-		html, err := s.pages.markdown(c.body)
-		if err != nil {
-			return p, err
+	for _, text := range []string{c.summary, c.text} {
+		if err := data.add(c.app.bot, "says", text, c.started, pageEntry{}); err != nil {
+			return data, err
 		}
-		entries = append(entries, pageEntry{
-			Kind: "comment", Text: "commented", Anchor: "issuecomment-" + strconv.FormatInt(c.id, 10),
-			Author: pageUserOf(c.user),
-			When:   pageTime(c.created), HTML: html, Reactions: pageReactions(c.reactions), Folded: c.folded, at: c.created,
-		})
+	}
+	return data, nil
+}
+
+func (s *Sim) issueData(r *repo, i *issue) (pageData, error) {
+	data := pageData{
+		Title: fmt.Sprintf("%s #%d", i.title, i.number), State: i.state(), About: r.fullName(),
+		Labels: shapes(i.labels, func(l *label) string { return l.name }),
+	}
+	body := cmp.Or(strings.TrimSpace(i.body), "*No description provided.*")
+	err := data.add(i.user, "opened this", body, i.created, pageEntry{Reactions: emojis(i.reactions)})
+	for _, c := range i.comments {
+		err = errors.Join(err, data.add(c.user, "commented", c.body, c.created, pageEntry{
+			Anchor: fmt.Sprintf("issuecomment-%d", c.id), Folded: c.folded, Reactions: emojis(c.reactions),
+		}))
 	}
 	for _, e := range i.events {
-		entries = append(entries, pageEvent(e))
+		data.Entries = append(data.Entries, pageEntry{Who: e.actor.login, Did: eventText(e), When: pageTime(e.at), at: e.at})
 	}
 	if i.pull != nil {
-		more, err := s.pullPage(r, i, &p)
-		if err != nil {
-			return p, err
-		}
-		entries = append(entries, more...)
+		err = errors.Join(err, s.addPull(&data, r, i.pull))
 	}
-	entries = append(entries, linkedPulls(r, i)...)
-	slices.SortStableFunc(entries, func(a, b pageEntry) int { return a.at.Compare(b.at) })
-	first := pageEntry{
-		Kind: "comment", Text: "opened", Anchor: "body", Author: p.Author, When: p.Opened, HTML: html,
-		Reactions: pageReactions(i.reactions),
-	}
-	p.Entries = append([]pageEntry{first}, entries...)
-	return p, nil
+	slices.SortStableFunc(data.Entries, func(a, b pageEntry) int { return a.at.Compare(b.at) })
+	return data, err
 }
 
-// linkedPulls are the pull requests that say that they close an issue.
-func linkedPulls(r *repo, i *issue) []pageEntry {
-	var entries []pageEntry
-	for _, other := range r.issues {
-		said := func(m []string) bool { return m[1] == strconv.Itoa(i.number) }
-		if other.pull == nil || !slices.ContainsFunc(closes().FindAllStringSubmatch(other.body, -1), said) {
-			continue
-		}
-		entries = append(entries, pageEntry{
-			Kind: "event", Author: pageUserOf(other.user), Text: "linked a pull request that will close this issue:",
-			When: pageTime(other.created), at: other.created,
-			Href: fmt.Sprintf("/%s/pull/%d", r.fullName(), other.number), Short: fmt.Sprintf("#%d", other.number),
-		})
+// addPull adds what only pull requests have.
+func (s *Sim) addPull(data *pageData, r *repo, p *pull) error {
+	if p.merged {
+		data.State = "merged"
+	} else if p.draft && data.State == "open" {
+		data.State = "draft"
 	}
-	return entries
-}
-
-// pullPage fills in what only pull requests have.
-func (s *Sim) pullPage(r *repo, i *issue, p *issuePage) ([]pageEntry, error) {
-	pl := i.pull
-	p.Pull, p.Merged, p.Head, p.Base = true, pl.merged, pl.head, pl.base
-	switch {
-	case pl.merged:
-		p.State, p.StateClass = "Merged", "merged"
-	case i.closed:
-		p.State, p.StateClass = "Closed", "pr-closed"
-	case pl.draft:
-		p.State, p.StateClass = "Draft", "draft"
-	}
-	commits, err := s.pullCommits(s.life, r, pl)
-	if err != nil {
-		return nil, err
-	}
-	p.CommitCount = len(commits)
-	var entries []pageEntry
+	data.About += fmt.Sprintf(": %s ← %s, %d commits", p.base, p.head, len(p.commits))
+	commits, err := s.pullCommits(r, p)
 	for _, c := range commits {
-		entries = append(entries, pageEntry{
-			Kind: "commit", Text: c.subject(), Href: "/" + r.fullName() + "/commit/" + c.OID, Short: c.OID[:7],
-			Verified: r.signed[c.OID] != nil, at: pl.arrived[c.OID],
-		})
-	}
-	for _, rv := range pl.reviews {
-		verb := map[string]string{"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes"}[rv.state]
-		if verb == "" {
-			verb = "reviewed"
+		e := pageEntry{
+			Who: c.Author.Name, Did: "committed " + c.OID[:7] + ": " + c.subject(), When: pageTime(c.Committer.When),
+			at: p.arrived[c.OID],
 		}
+		if r.signed[c.OID] != nil {
+			e.Badge = "Verified"
+		}
+		data.Entries = append(data.Entries, e)
+	}
+	for _, rv := range p.reviews {
+		did := cmp.Or(map[string]string{
+			"APPROVED": "approved these changes", "CHANGES_REQUESTED": "requested changes",
+		}[rv.state], "reviewed")
 		var text strings.Builder
 		text.WriteString(rv.body)
-		for _, t := range pl.threads {
+		for _, t := range p.threads {
 			for _, c := range t.comments {
 				if c.review == rv {
 					fmt.Fprintf(&text, "\n\n`%s` line %d, %s:\n\n> %s\n", strings.ReplaceAll(t.path, "`", "'"), t.line,
-						c.user.login,
-						strings.ReplaceAll(c.body, "\n", "\n> "))
+						c.user.login, strings.ReplaceAll(c.body, "\n", "\n> "))
 				}
 			}
 		}
-		html, err := s.pages.markdown(text.String())
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, pageEntry{
-			Kind: "comment", Text: verb, Anchor: "review-" + strconv.FormatInt(rv.id, 10), Author: pageUserOf(rv.user),
-			When: pageTime(rv.submitted), HTML: html, at: rv.submitted,
-		})
-		p.Reviews = append(p.Reviews, rv.user.login+" "+verb)
+		err = errors.Join(err, data.add(rv.user, did, text.String(), rv.submitted,
+			pageEntry{Anchor: fmt.Sprintf("pullrequestreview-%d", rv.id)}))
 	}
 	for _, c := range r.checks {
-		if c.headOID != pl.headOID {
-			continue
+		if c.headOID == p.headOID {
+			data.Links = append(data.Links, s.checkLink(r, c))
 		}
-		p.Checks = append(p.Checks, pageCheckOf(r, c))
 	}
-	diffs, err := s.pullDiff(r, pl)
-	p.Files = pageFiles(diffs)
-	return entries, err
-}
-
-// markdown renders what somebody wrote.
-func (p *pages) markdown(text string) (template.HTML, error) {
-	var b bytes.Buffer
-	if err := p.md.Convert([]byte(text), &b); err != nil {
-		return "", fmt.Errorf("render Markdown: %w", err)
-	}
-	return template.HTML(b.String()), nil //nolint:gosec // goldmark escapes; raw HTML is off
-}
-
-// fewTags renders the HTML in Markdown: a few tags without attributes stay,
-// comments go, everything else is shown as text.
-type fewTags struct{}
-
-var (
-	plainTag    = strs.Lazy(`(?i)</?(?:details|summary|br|sub|sup|kbd)\s*/?>`)
-	htmlComment = strs.Lazy(`(?s)<!--.*?(?:-->|$)`)
-)
-
-// RegisterFuncs implements renderer.NodeRenderer.
-func (fewTags) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
-	reg.Register(ast.KindHTMLBlock, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
-		error) {
-		block, ok := n.(*ast.HTMLBlock)
-		if !entering || !ok {
-			return ast.WalkContinue, nil
-		}
-		text := block.Lines().Value(source)
-		if block.HasClosure() {
-			text = append(text, block.ClosureLine.Value(source)...)
-		}
-		return ast.WalkContinue, writeFewTags(w, string(text))
-	})
-	reg.Register(ast.KindRawHTML, func(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus,
-		error) {
-		raw, ok := n.(*ast.RawHTML)
-		if !entering || !ok {
-			return ast.WalkSkipChildren, nil
-		}
-		return ast.WalkSkipChildren, writeFewTags(w, string(raw.Segments.Value(source)))
-	})
-}
-
-func writeFewTags(w util.BufWriter, text string) error {
-	text = htmlComment().ReplaceAllString(text, "")
-	var b strings.Builder
-	at := 0
-	for _, m := range plainTag().FindAllStringIndex(text, -1) {
-		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))
-		b.WriteString(strings.ToLower(text[m[0]:m[1]]))
-		at = m[1]
-	}
-	b.WriteString(template.HTMLEscapeString(text[at:]))
-	_, err := w.WriteString(b.String())
 	return err
 }
 
-func pageUserOf(u *user) pageUser {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(u.login)) // never fails
-	return pageUser{
-		Login: strings.TrimSuffix(u.login, "[bot]"), Initial: strings.ToUpper(u.login[:1]), Color: h.Sum32() % 8,
-		Bot: u.kind == "Bot",
+// add puts something that somebody wrote in Markdown on the page.
+func (d *pageData) add(who *user, did, text string, at time.Time, e pageEntry) error {
+	if text == "" {
+		return nil
 	}
+	var b bytes.Buffer
+	md := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(html.WithUnsafe()))
+	if err := md.Convert([]byte(text), &b); err != nil {
+		return fmt.Errorf("render Markdown: %w", err)
+	}
+	e.Who, e.Did, e.When, e.at = who.login, did, pageTime(at), at
+	e.HTML = template.HTML(b.String()) //nolint:gosec // inert under the policy of the page
+	d.Entries = append(d.Entries, e)
+	return nil
 }
 
 func pageTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-func pageReactions(rs []*reaction) []pageReaction {
-	emoji := []string{"👍", "👎", "😄", "😕", "❤️", "🎉", "🚀", "👀"}
-	var out []pageReaction
+// emojis are reactions with how many of each there are.
+func emojis(rs []*reaction) string {
+	var out []string
 	for n, content := range reactionContents() {
 		count := 0
 		for _, r := range rs {
@@ -498,63 +239,29 @@ func pageReactions(rs []*reaction) []pageReaction {
 			}
 		}
 		if count > 0 {
-			out = append(out, pageReaction{Emoji: emoji[n], Count: count})
+			out = append(out, fmt.Sprintf("%s %d", []string{"👍", "👎", "😄", "😕", "❤️", "🎉", "🚀", "👀"}[n], count))
 		}
 	}
-	return out
+	return strings.Join(out, " ")
 }
 
-func pageEvent(e *event) pageEntry {
-	p := pageEntry{Kind: "event", Author: pageUserOf(e.actor), When: pageTime(e.at), at: e.at}
+func eventText(e *event) string {
 	switch e.kind {
 	case "labeled":
-		p.Text, p.Label = "added the label", e.label.name
+		return "added the label " + e.label.name
 	case "unlabeled":
-		p.Text, p.Label = "removed the label", e.label.name
+		return "removed the label " + e.label.name
 	case "renamed":
-		p.Text = "changed the title from “" + e.from + "” to “" + e.to + "”"
-	case "closed":
-		p.Text = "closed this"
-		if e.commit != "" {
-			p.Text += " in " + e.commit[:7]
-		}
-	case "reopened":
-		p.Text = "reopened this"
+		return "changed the title from “" + e.from + "” to “" + e.to + "”"
 	case "merged":
-		p.Text = "merged commit " + e.commit[:7]
+		return "merged commit " + e.commit[:7]
 	case "ready_for_review":
-		p.Text = "marked this pull request as ready for review"
+		return "marked this pull request as ready for review"
 	case "convert_to_draft":
-		p.Text = "marked this pull request as draft"
-	case "head_ref_deleted":
-		p.Text = "deleted the branch"
-	case "head_ref_force_pushed":
-		p.Text = "force-pushed the branch to " + e.commit[:7]
+		return "marked this pull request as draft"
+	case "closed", "reopened":
+		return e.kind + " this"
 	default:
-		p.Text = e.kind
+		return strings.ReplaceAll(e.kind, "_", " ")
 	}
-	return p
-}
-
-func pageFiles(diffs []fileDiff) []pageFile {
-	var files []pageFile
-	for _, d := range diffs {
-		f := pageFile{fileDiff: d}
-		for line := range strings.SplitSeq(d.Patch, "\n") {
-			class := ""
-			switch {
-			case strings.HasPrefix(line, "@@"):
-				class = "h"
-			case strings.HasPrefix(line, "+"):
-				class = "p"
-			case strings.HasPrefix(line, "-"):
-				class = "m"
-			}
-			if line != "" {
-				f.Lines = append(f.Lines, pageLine{class, line})
-			}
-		}
-		files = append(files, f)
-	}
-	return files
 }

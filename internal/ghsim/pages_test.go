@@ -3,12 +3,10 @@ package ghsim_test
 import (
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-github/v60/github"
-	"github.com/shurcooL/githubv4"
 
 	"github.com/org/ralph-action/internal/ghsim"
 )
@@ -26,102 +24,69 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
-	evil := "<script>alert(1)</script>"
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Add a flag "+evil, "- [ ] one\n- [x] two\n\n"+evil+
-		"\n\n[click](javascript:alert(1))\n<!-- hidden -->"))
-	check(t, w.AddLabel(owner, name, 1, "ann", "ralph"))
+	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Add a flag <script>", "- [ ] one\n- [x] two\n", "ralph"))
 	_, _, err := w.gh.Reactions.CreateIssueReaction(ctx, owner, name, 1, "eyes")
 	check(t, err)
-	head := w.branch(t, "ralph/1")
-	in := commitInput("ralph/1", head, "T1: "+evil)
-	in.FileChanges.Additions = &[]githubv4.FileAddition{
-		{Path: "a.html", Contents: githubv4.Base64String(b64(evil + "\n"))},
-	}
-	oid := must[commitMutation](t)(w.commit(ctx, in)).CreateCommitOnBranch.Commit.Oid
+	token := must[string](t)(w.Token(w.in.ID, nil))
+	w.do(t, "POST", "/api/graphql", token, commitRequest(w.branch(t, "ralph/1")))
 	must[string](t)(w.Push(owner, name, "ralph/1", "walt",
-		ghsim.PushOptions{Message: "By hand", Files: map[string]string{"b.txt": "b"}}))
-	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name,
-		&github.NewPullRequest{
-			Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"),
-			Body:  github.String("- [x] T1\n\nCloses #1\n\n<details>\n<summary>More<img src=x onerror=alert(1)></summary>\n\nInner\n\n</details> <b onclick='x'>x</b> <style>*{}</style>\n"),
-			Draft: github.Bool(true),
-		})
+		ghsim.PushOptions{Message: "By hand <b>", Files: map[string]string{"b.txt": "b"}}))
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{
+		Title: github.String("The flag"), Head: github.String("ralph/1"), Base: github.String("main"),
+		Body:  github.String("- [x] T1\n\n<details>\n<summary>More</summary>\n\nInner\n\n</details>\n<!-- mark -->\n"),
+		Draft: github.Bool(true),
+	})
 	check(t, err)
 	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not `yet`",
 		ghsim.ReviewLine{Path: "b.txt", Line: 1, Body: "Why?"}))
+	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
+		Name: "ralph", HeadSHA: pr.GetHead().GetSHA(), Conclusion: github.String("action_required"),
+		Output: &github.CheckRunOutput{
+			Title: github.String("On it"), Summary: github.String("## Summary"), Text: github.String("Details"),
+			Annotations: []*github.CheckRunAnnotation{{
+				Path: github.String("b.txt"), StartLine: github.Int(1), EndLine: github.Int(1),
+				AnnotationLevel: github.String("warning"), Message: github.String("Careful <i>"),
+			}},
+		},
+		Actions: []*github.CheckRunAction{{Label: "Stop it", Identifier: "stop", Description: "stops"}},
+	})
+	check(t, err)
 
-	for label, conclusion := range map[string]*string{
-		"good": github.String("success"), "bad": github.String("failure"), "late": github.String("timed_out"),
-		"asks": github.String("action_required"), "off": github.String("cancelled"), "runs": nil,
-	} {
-		_, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
-			Name: label, HeadSHA: pr.GetHead().GetSHA(), Conclusion: conclusion,
-			Output: &github.CheckRunOutput{
-				Title: github.String("On " + evil), Summary: github.String("## Summary\ns <b onclick='x'>"),
-				Text: github.String("t <img src=x>"),
-			},
-			Actions: []*github.CheckRunAction{{Label: "Stop it", Identifier: "stop", Description: "stops"}},
-		})
-		check(t, err)
-	}
-
-	contains := func(path string, wants ...string) string {
+	contains := func(path string, wants ...string) {
 		t.Helper()
 		status, header, body := w.page(t, path)
 		if status != http.StatusOK {
 			t.Fatalf("%s: status %d: %s", path, status, body)
 		}
-		if csp := header.Get("Content-Security-Policy"); !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") ||
-			strings.Contains(csp, "unsafe") {
+		// What is written may hold any HTML: nothing of it runs, loads, submits or refreshes.
+		csp := header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(csp, "default-src 'none'; style-src 'nonce-") || strings.Contains(csp, "unsafe") ||
+			!strings.HasSuffix(csp, "base-uri 'none'; frame-ancestors 'none'; form-action 'none'; sandbox") {
 			t.Errorf("%s: policy %q", path, csp)
-		}
-		if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.Contains(body, "<b onclick") ||
-			strings.Count(body, "<style") != 1 || strings.Contains(body, "javascript:") || strings.Contains(body, "hidden -->") {
-			t.Errorf("%s: unsafe page", path)
 		}
 		for _, want := range wants {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s: no %q in\n%s", path, want, body[strings.Index(body, "<body>"):])
 			}
 		}
-		return body
 	}
-	contains("/", "acme/widgets")
-	contains("/acme", "acme/widgets")
-	contains("/acme/widgets", "#1 Add a flag &lt;script&gt;", "#2 The flag")
-	contains("/acme/widgets/issues/1", `<span class="state open">Open</span>`, `<input disabled="" type="checkbox">`,
-		`<input checked="" disabled="" type="checkbox">`, `<span class="label">ralph</span>`, "👀 1",
-		`linked a pull request that will close this issue: <a href="/acme/widgets/pull/2">#2</a>`)
+	contains("/", `<a href="`+pr.GetHTMLURL()+`">acme/widgets#2</a>`, "Add a flag &lt;script&gt;")
+	contains("/acme/widgets/issues/1", `<span class="state open">open</span>`, `<input disabled="" type="checkbox">`,
+		`<input checked="" disabled="" type="checkbox">`, `<span class="pill">ralph</span>`, "👀 1")
 	pull := "/acme/widgets/pull/2"
-	contains(pull, `<span class="state draft">Draft</span>`, "wants to merge", "2 commits", "Verified",
-		"T1: &lt;script&gt;", "By hand", "requested changes", "a.html",
-		"<details>\n<summary>More&lt;img src=x onerror=alert(1)&gt;</summary>", "</details> &lt;b onclick=", "&lt;style&gt;",
-		`<td class="p">&#43;&lt;script&gt;`)
-	const on = " · On &lt;script&gt;alert(1)&lt;/script&gt;</span>"
-	body := contains(pull, `">good</a> <span class="muted">success`+on, `✗ <a href="/acme/widgets/runs/`,
-		`">late</a> <span class="muted">timed out`+on,
-		`! <a href=`, `">asks</a> <span class="muted">action required`+on, `■ <a href=`,
-		`">off</a> <span class="muted">cancelled`+on, `● <a href=`, `">runs</a> <span class="muted">queued`+on)
-	for _, at := range regexp.MustCompile(`/acme/widgets/runs/\d+`).FindAllString(body, -1) {
-		contains(at, "On &lt;script&gt;", "<h2>Summary</h2>\n<p>s &lt;b onclick=&#39;x&#39;&gt;</p>",
-			"<p>t &lt;img src=x&gt;</p>", `disabled title="A person presses it on GitHub">Stop it</button>`)
-	}
-	if body := contains(pull); strings.Count(body, "Verified") != 1 {
-		t.Error("a pushed commit is shown as verified")
-	}
-	contains("/acme/widgets/commit/"+oid, "Verified", "T1: &lt;script&gt;", "a.html")
-	var m struct {
-		MarkPullRequestReadyForReview struct{ ClientMutationID *string } `graphql:"markPullRequestReadyForReview(input:$input)"`
-	}
-	check(t, w.ql.Mutate(ctx, &m, githubv4.MarkPullRequestReadyForReviewInput{PullRequestID: pr.GetNodeID()}, nil))
-	contains(pull, `<span class="state open">Open</span>`, "marked this pull request as ready for review")
+	contains(pull, `<span class="state draft">draft</span>`, "main ← ralph/1, 2 commits", ">Verified<", ": T1",
+		": By hand &lt;b&gt;", "requested changes", "<summary>More</summary>", "<p>Why?</p>",
+		`>ralph</a> <span class="muted">action required · On it`)
+	contains("/acme/widgets/runs/"+itoa(c.GetID()), "! action required · On it, by ralph[bot]", "<h2>Summary</h2>",
+		"<p>Details</p>", "Stop it</button>", "<code>b.txt</code>, line 1: warning", "Careful &lt;i&gt;")
+	w.query(t, token, `mutation($id:ID!){markPullRequestReadyForReview(input:{pullRequestId:$id}){clientMutationId}}`,
+		map[string]any{"id": pr.GetNodeID()})
 	check(t, w.Merge(owner, name, 2, "walt"))
-	contains(pull, `<span class="state merged">Merged</span>`, "merged commit", "a.html")
-	contains("/acme/widgets/issues/1", `<span class="state closed">Closed</span>`)
+	contains(pull, `<span class="state merged">merged</span>`, "marked this pull request as ready", "merged commit")
 
 	for _, path := range []string{
-		"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets", "/acme/widgets/commit/zzz",
-		"/acme/widgets/runs/1", "/acme/widgets/runs/x", "/acme/widgets/settings/hooks",
+		"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets/issues/1", "/acme/widgets",
+		"/acme/widgets/runs/1", "/acme/widgets/settings/hooks",
 	} {
 		if status, _, _ := w.page(t, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, status)
@@ -168,6 +133,8 @@ func TestAdminAPI(t *testing.T) {
 	call("PATCH", "/repos/big/house/issues/1", m{"user": "zoe", "title": "Hello there"}, 200)
 	call("POST", "/repos/big/house/issues/1/close", m{"user": "zoe"}, 200)
 	call("POST", "/repos/big/house/issues/1/reopen", m{"user": "zoe"}, 200)
+	call("POST", "/repos/big/house/issues/1/lock", m{"user": "zoe", "locked": true}, 200)
+	call("POST", "/repos/big/house/issues/1/comments", m{"user": "ann", "body": "Me three"}, 403)
 	call("POST", "/repos/big/house/push/topic/one", m{"user": "zoe", "message": "Topic", "files": m{"a": "b"}}, 200)
 	call("POST", "/idle", m{}, 200)
 	issue := call("GET", "/repos/big/house/issues/1", nil, 200)
@@ -206,8 +173,5 @@ func TestAdminAPI(t *testing.T) {
 	check(t, resp.Body.Close())
 	if resp.StatusCode != http.StatusUnsupportedMediaType {
 		t.Errorf("a form was taken: %d", resp.StatusCode)
-	}
-	if status, header, _ := w.page(t, "/_sim/avatar/7"); status != 200 || header.Get("Content-Type") != "image/svg+xml" {
-		t.Errorf("avatar: %d %s", status, header.Get("Content-Type"))
 	}
 }

@@ -199,7 +199,7 @@ func (s *Sim) TransferIssue(owner, name string, number int, login, to string) er
 			return err
 		}
 		s.emitIssue(r, i, "transferred", by.user, obj{"changes": obj{
-			"new_issue": s.issueJSON(other, moved), "new_repository": s.repoJSON(other, nil),
+			"new_issue": s.issueJSON(other, moved), "new_repository": s.repoJSON(other),
 		}})
 		i.gone, i.closed, i.moved = true, true, s.api(other)+"/issues/"+strconv.Itoa(moved.number)
 		return nil
@@ -222,7 +222,7 @@ func (s *Sim) setStateAs(owner, name string, number int, login string, closed bo
 func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, error) {
 	var oid string
 	err := s.as(login, owner, name, 0, RoleWrite, func(r *repo, _ *issue, by author) error {
-		old, err := r.git.branch(s.life, branch)
+		old, err := r.git.branch(branch)
 		if errors.Is(err, errNoObject) {
 			old = zeroOID
 		} else if err != nil {
@@ -230,9 +230,10 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 		}
 		parent := old
 		if old == zeroOID || o.Force {
-			if parent, err = r.git.resolveCommit(s.life, cmp.Or(o.From, r.def)); errors.Is(err, errNoObject) {
-				parent = zeroOID // the first commit of an empty repository
-			} else if err != nil {
+			parent = zeroOID // the first commit of an empty repository
+			if c, err := r.git.resolve(cmp.Or(o.From, r.def)); err == nil {
+				parent = c.OID
+			} else if !errors.Is(err, errNoObject) {
 				return err
 			}
 		}
@@ -242,7 +243,7 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 		}
 		base := ""
 		if parent != zeroOID {
-			p, err := r.git.commit(s.life, parent)
+			p, err := r.git.commit(parent)
 			if err != nil {
 				return err
 			}
@@ -253,7 +254,7 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 		for _, path := range sortedKeys(o.Files) {
 			mode := modeFile
 			if base != "" {
-				if e, err := r.git.entry(s.life, base, path); err == nil && e.Type == "blob" {
+				if e, err := r.git.entry(base, path); err == nil && e.Mode != modeTree {
 					mode = e.Mode
 				}
 			}
@@ -270,13 +271,13 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 		for _, path := range o.Delete {
 			changes = append(changes, change{Path: path})
 		}
-		if c.Tree, err = r.git.writeTree(s.life, base, changes); err != nil {
+		if c.Tree, err = r.git.writeTree(base, changes); err != nil {
 			return err
 		}
 		if oid, err = r.git.writeCommit(c); err != nil {
 			return err
 		}
-		return s.moveRef(s.life, r, by, "refs/heads/"+branch, oid, old)
+		return s.moveRef(r, by, "refs/heads/"+branch, oid, old)
 	})
 	return oid, err
 }
@@ -284,11 +285,11 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 // DeleteBranch deletes a branch as a person.
 func (s *Sim) DeleteBranch(owner, name, branch, login string) error {
 	return s.as(login, owner, name, 0, RoleWrite, func(r *repo, _ *issue, by author) error {
-		old, err := r.git.branch(s.life, branch)
+		old, err := r.git.branch(branch)
 		if err != nil {
 			return err
 		}
-		return s.moveRef(s.life, r, by, "refs/heads/"+branch, zeroOID, old)
+		return s.moveRef(r, by, "refs/heads/"+branch, zeroOID, old)
 	})
 }
 
@@ -365,11 +366,7 @@ func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check Check
 	if !ok {
 		return notFound()
 	}
-	head, err := r.git.branch(s.life, branch)
-	if err != nil {
-		return err
-	}
-	commit, err := r.git.commit(s.life, head)
+	head, err := r.git.branch(branch)
 	if err != nil {
 		return err
 	}
@@ -379,8 +376,19 @@ func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check Check
 		suiteID: s.nextID(),
 	}
 	r.checks = append(r.checks, ch)
-	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(r, ch, branch, commit)})
+	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(ch, branch)})
 	return nil
+}
+
+// ConvertToDraft makes a pull request a draft again, as a person.
+func (s *Sim) ConvertToDraft(owner, name string, number int, login string) error {
+	return s.as(login, owner, name, number, RoleWrite, func(r *repo, i *issue, by author) error {
+		if i.pull == nil {
+			return notFound()
+		}
+		s.setDraft(r, i, by, true)
+		return nil
+	})
 }
 
 // Merge merges a pull request as a person.
@@ -389,6 +397,6 @@ func (s *Sim) Merge(owner, name string, number int, login string) error {
 		if i.pull == nil {
 			return notFound()
 		}
-		return s.merge(s.life, r, i, by, "merge", "")
+		return s.merge(r, i, by)
 	})
 }

@@ -1,7 +1,6 @@
 package ghsim
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -79,19 +78,19 @@ func (s *Sim) BranchCommits(owner, name, branch string) ([]Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	tip, err := r.git.branch(s.life, branch)
+	tip, err := r.git.branch(branch)
 	if err != nil {
 		return nil, err
 	}
 	var exclude []string
 	if branch != r.def {
-		def, err := r.git.branch(s.life, r.def)
+		def, err := r.git.branch(r.def)
 		if err != nil {
 			return nil, err
 		}
 		exclude = append(exclude, def)
 	}
-	commits, err := r.git.log(s.life, tip, 0, exclude...)
+	commits, err := r.git.log(tip, exclude...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,13 +109,11 @@ func (s *Sim) Branches(owner, name string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	refs, err := r.git.refs(s.life, "refs/heads/")
-	if err != nil {
-		return nil, err
-	}
 	out := map[string]string{}
-	for _, ref := range refs {
-		out[strings.TrimPrefix(ref.Name, "refs/heads/")] = ref.OID
+	for name, oid := range r.git.refs {
+		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
+			out[branch] = oid
+		}
 	}
 	return out, nil
 }
@@ -130,15 +127,11 @@ func (s *Sim) File(owner, name, ref, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	oid, err := r.git.resolveCommit(s.life, ref)
+	c, err := r.git.resolve(ref)
 	if err != nil {
 		return nil, notExist(err)
 	}
-	e, err := r.git.entry(s.life, oid, path)
-	if err != nil {
-		return nil, notExist(err)
-	}
-	_, _, data, err := r.git.object(s.life, e.OID, "blob")
+	data, err := r.git.blobAt(c.OID, path)
 	return data, notExist(err)
 }
 
@@ -150,21 +143,16 @@ func (s *Sim) Files(owner, name, ref string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	oid, err := r.git.resolveCommit(s.life, ref)
+	c, err := r.git.resolve(ref)
 	if err != nil {
 		return nil, notExist(err)
 	}
-	entries, err := r.git.tree(s.life, oid, true)
-	if err != nil {
-		return nil, err
-	}
+	files, err := r.git.files(c.Tree)
 	out := map[string]string{}
-	for _, e := range entries {
-		if e.Type != "tree" {
-			out[e.Path] = e.Mode
-		}
+	for path, f := range files {
+		out[path] = f.Mode
 	}
-	return out, nil
+	return out, err
 }
 
 // notExist lets callers ask with fs.ErrNotExist.
@@ -248,12 +236,8 @@ func (s *Sim) CallCounts() map[string]int {
 }
 
 func (s *Sim) issueOut(r *repo, i *issue) Issue {
-	prefix := "I"
-	if i.pull != nil {
-		prefix = "PR"
-	}
 	out := Issue{
-		ID: i.id, NodeID: nodeID(prefix, i.id), Number: i.number, Title: i.title, Body: i.body, User: i.user.login,
+		ID: i.id, NodeID: issueNodeID(i), Number: i.number, Title: i.title, Body: i.body, User: i.user.login,
 		State: i.state(), URL: s.issuePage(r, i),
 		Labels: []string{}, Comments: []Comment{}, Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
 	}
@@ -310,7 +294,7 @@ func commitOut(r *repo, c *commitObject) Commit {
 
 func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 	p := i.pull
-	commits, err := s.pullCommits(s.life, r, p)
+	commits, err := s.pullCommits(r, p)
 	if err != nil {
 		return PR{}, err
 	}
@@ -328,49 +312,21 @@ func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 	return out, nil
 }
 
-// Operation is one REST operation that is served.
-type Operation struct{ Method, Template string }
-
-// Operations lists what the REST API serves. The trimmed OpenAPI description is
-// made from it.
-func Operations() []Operation {
-	var ops []Operation
-	for _, r := range new(Sim).restRoutes() {
-		ops = append(ops, Operation{r.method, r.template})
-	}
-	return ops
-}
-
-// Until waits for a condition, which is asked again after every call to the
-// APIs and to git, and after every webhook. It returns the context's cause
-// where that ends first.
-func (s *Sim) Until(ctx context.Context, condition func() bool) error {
-	for {
-		s.mu.Lock()
-		changed := s.changed
-		s.mu.Unlock()
-		if condition() {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return fmt.Errorf("ghsim: wait: %w", context.Cause(ctx))
-		case <-s.life.Done():
-			return errClosed
-		}
-	}
-}
-
-// stir wakes those who wait for a change.
-func (s *Sim) stir() {
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // record writes the call log.
 func (s *Sim) record(c Call) {
 	c.At = s.now()
 	s.calls = append(s.calls, c)
-	s.stir()
+}
+
+// pullCommits are the commits of a pull request, oldest first.
+func (s *Sim) pullCommits(r *repo, p *pull) ([]*commitObject, error) {
+	commits := make([]*commitObject, 0, len(p.commits))
+	for _, oid := range p.commits {
+		c, err := r.git.commit(oid)
+		if err != nil {
+			return nil, err
+		}
+		commits = append(commits, c)
+	}
+	return commits, nil
 }

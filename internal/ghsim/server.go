@@ -1,7 +1,7 @@
 package ghsim
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,8 +40,6 @@ type Call struct {
 	Route string `json:"route"`
 	// Path is the path that was asked for, without the API's prefix.
 	Path string `json:"path"`
-	// Purpose is what the caller wrote into X-Ralph-Purpose.
-	Purpose string `json:"purpose,omitempty"`
 	// Caller names the token: "app:1", "installation:2/token:3", "user:ann",
 	// "anonymous".
 	Caller string `json:"caller"`
@@ -63,7 +61,7 @@ type Fault struct {
 	// Match is a regular expression for the path without the API's prefix
 	// ("^/repos/acme/widgets/git/refs$"). A GraphQL call is matched as
 	// "/graphql createCommitOnBranch", by each of its fields, a git call as
-	// "/acme/widgets.git/git-receive-pack".
+	// "/acme/widgets.git/git-upload-pack".
 	Match string `json:"match"`
 	// Times is how many calls are hit; 0 means one.
 	Times int `json:"times"`
@@ -124,6 +122,24 @@ func (s *Sim) takeFault(method string, targets ...string) *fault {
 	return nil
 }
 
+// wait keeps a call waiting that a fault holds; false means that nobody waits for its answer any more.
+func (s *Sim) wait(r *http.Request, f *fault) bool {
+	if f == nil || f.Hold == nil {
+		return true
+	}
+	select {
+	case f.Held <- struct{}{}:
+	default:
+	}
+	select {
+	case <-f.Hold:
+		return true
+	case <-r.Context().Done():
+	case <-s.life.Done():
+	}
+	return false
+}
+
 // call is one API request on its way through.
 type call struct {
 	*http.Request
@@ -132,9 +148,13 @@ type call struct {
 	route  *route
 	params map[string]string
 	repo   *repo
-	body   []byte
-	header http.Header // of the answer
-	broken *fault      // has fields of a GraphQL call fail
+	// issue, comment and check are what the path names.
+	issue   *issue
+	comment *comment
+	check   *checkRun
+	body    []byte
+	header  http.Header // of the answer
+	broken  *fault      // has fields of a GraphQL call fail
 }
 
 func (c *call) str(name string) string { return c.params[name] }
@@ -148,48 +168,35 @@ func (c *call) num(name string) int {
 	return n
 }
 
-// decode reads the JSON body. Unknown fields are ignored, as GitHub does.
-func (c *call) decode(into any) error {
-	if len(bytes.TrimSpace(c.body)) == 0 {
-		return nil
+// query is a parameter of the address, or what stands for none.
+func (c *call) query(name, none string) string { return cmp.Or(c.URL.Query().Get(name), none) }
+
+// number is a parameter that counts, from 1 to most.
+func (c *call) number(name string, none, most int) int {
+	n, err := strconv.Atoi(c.URL.Query().Get(name))
+	if err != nil || n < 1 {
+		return none
 	}
-	err := json.Unmarshal(c.body, into)
-	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
-		return unprocessable(fmt.Sprintf("Invalid request.\n\nFor '%s', %s is not a %s.", wrong.Field, wrong.Value,
-			wrong.Type))
-	}
-	if err != nil {
-		return &Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"}
-	}
-	return nil
+	return min(n, most)
 }
 
 // paginate cuts the page that was asked for and links the others.
-func paginate[T any](c *call, base string, items []T) []T {
+func paginate[T any](c *call, items []T) []T {
 	q := c.URL.Query()
-	number := func(key string, def, most int) int {
-		n, err := strconv.Atoi(q.Get(key))
-		if err != nil || n < 1 {
-			return def
-		}
-		return min(n, most)
-	}
-	per, page := number("per_page", 30, 100), number("page", 1, 1<<30)
+	per, page := c.number("per_page", 30, 100), c.number("page", 1, 1<<30)
 	last := max(1, (len(items)+per-1)/per)
 	var links []string
 	link := func(rel string, n int) {
 		q.Set("page", strconv.Itoa(n))
-		links = append(links, fmt.Sprintf(`<%s%s?%s>; rel=%q`, base, c.URL.EscapedPath(), q.Encode(), rel))
+		links = append(links, fmt.Sprintf(`<http://%s%s?%s>; rel=%q`, c.Host, c.URL.EscapedPath(), q.Encode(), rel))
 	}
 	if page > 1 {
 		link("prev", page-1)
+		link("first", 1)
 	}
 	if page < last {
 		link("next", page+1)
 		link("last", last)
-	}
-	if page > 1 {
-		link("first", 1)
 	}
 	if len(links) > 0 {
 		c.header.Set("Link", strings.Join(links, ", "))
@@ -198,13 +205,33 @@ func paginate[T any](c *call, base string, items []T) []T {
 	return items[from:min(from+per, len(items))]
 }
 
+// list answers with a page of items.
+func list[T, S any](c *call, items []T, shape func(T) S) (int, any, error) {
+	return http.StatusOK, shapes(paginate(c, items), shape), nil
+}
+
+// withBody reads the JSON body of a call for its handler. Unknown fields are ignored, as GitHub does.
+func withBody[T any](handle func(*call, T) (int, any, error)) func(*call) (int, any, error) {
+	return func(c *call) (int, any, error) {
+		var in T
+		err := json.Unmarshal([]byte(cmp.Or(strings.TrimSpace(string(c.body)), "{}")), &in)
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			return 0, nil, unprocessable(fmt.Sprintf("Invalid request.\n\nFor '%s', %s is not a %s.", wrong.Field, wrong.Value,
+				wrong.Type))
+		}
+		if err != nil {
+			return 0, nil, &Error{Status: http.StatusBadRequest, Message: "Problems parsing JSON"}
+		}
+		return handle(c, in)
+	}
+}
+
 // route is one REST operation.
 type route struct {
 	method, template string
-	// need is the permission an installation token must hold ("issues:write"),
-	// "app" for calls that only an App's JWT may make, "token" for any
-	// installation token, "" for what everybody may ask. "issue:read" and
-	// "issue:write" mean issues or pull_requests, whichever {issue_number} is.
+	// need is the permission an installation token must hold ("issues:write"), "app" for calls that only an
+	// App's JWT may make, "token" for any installation token, "" for what everybody may ask. "issue" and
+	// "comment" mean issues or pull_requests, whichever the path names or the comment is on.
 	need    string
 	handle  func(*call) (status int, body any, err error)
 	pattern *regexp.Regexp
@@ -252,9 +279,8 @@ type answer struct {
 	body   []byte
 }
 
-// Handler serves everything. Start uses it; call it yourself only with
-// Options.URL set.
-func (s *Sim) Handler() http.Handler {
+// handler serves everything.
+func (s *Sim) handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		switch {
@@ -277,13 +303,13 @@ func (s *Sim) Handler() http.Handler {
 // serveAPI reads the request, lets faults at it, answers and writes the log.
 func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string, serve func(*call) answer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-	entry := Call{Kind: kind, Method: r.Method, Route: "unknown", Path: path, Purpose: r.Header.Get("X-Ralph-Purpose")}
+	entry := Call{Kind: kind, Method: r.Method, Route: "unknown", Path: path}
 	// What was begun is finished, whether or not the caller waits for it: a ref
 	// never moves without the events that follow from it.
 	c := &call{Request: r.WithContext(context.WithoutCancel(r.Context())), body: body, header: http.Header{}}
 	targets := []string{path}
 	if kind == "graphql" {
-		operation, fields := s.gql.names(body)
+		operation, fields := fieldsOf(body)
 		entry.Route = strings.TrimSpace(operation + " " + strings.Join(fields, " "))
 		for i, field := range fields {
 			fields[i] = path + " " + field
@@ -298,18 +324,8 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 	if f != nil && f.Field != "" {
 		c.broken = f
 	}
-	if f != nil && f.Hold != nil {
-		select {
-		case f.Held <- struct{}{}:
-		default:
-		}
-		select {
-		case <-f.Hold:
-		case <-r.Context().Done():
-			return
-		case <-s.life.Done():
-			return
-		}
+	if !s.wait(r, f) {
+		return
 	}
 	a := s.answerAPI(c, f, err, &entry, serve)
 	if f != nil && f.Drop {
@@ -366,7 +382,6 @@ func (s *Sim) dress(c *call, a *answer) {
 	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
 	h.Set("X-GitHub-Media-Type", "github.v3; format=json")
 	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
-	h.Set("Content-Security-Policy", "default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if a.status == http.StatusOK && c.Method == http.MethodGet {
 		sum := sha256.Sum256(a.body)
@@ -453,8 +468,7 @@ func (s *Sim) rest(c *call) answer {
 	return jsonAnswer(status, body)
 }
 
-// authorise decides whether the caller may make the call, and finds its
-// repository.
+// authorise decides whether the caller may make the call, and finds what its path names.
 func (s *Sim) authorise(c *call) error {
 	need, who := c.route.need, c.who
 	if need == "app" && who.app == nil || need != "app" && need != "" && who.app != nil {
@@ -463,63 +477,62 @@ func (s *Sim) authorise(c *call) error {
 	if need == "token" && who.tok == nil {
 		return forbidden()
 	}
-	if owner, ok := c.params["owner"]; ok {
-		r, err := s.repoByName(owner, c.str("repo"))
-		if err != nil {
-			return notFound()
-		}
-		c.repo = r
-	}
 	permission, want, ok := strings.Cut(need, ":")
 	if !ok {
 		return nil
 	}
-	r := c.repo
-	if permission == "issue" {
+	r, err := s.repoByName(c.str("owner"), c.str("repo"))
+	if err != nil {
+		return notFound()
+	}
+	c.repo = r
+	missing := c.find()
+	if permission == "issue" || permission == "comment" {
 		permission = "issues"
-		if i := r.issue(c.num("issue_number")); i != nil && i.pull != nil {
+		if c.issue != nil && c.issue.pull != nil {
 			permission = "pull_requests"
 		}
 	}
 	switch {
-	case who.tok != nil && !slices.Contains(who.tok.repos, r):
+	case who.tok != nil && !who.tok.covers(r), who.user != nil && r.role(who.user) == RoleNone,
+		who.anonymous() && r.private:
 		return notFound()
 	case who.tok != nil && !who.tok.allows(permission, want):
 		return forbidden()
-	case who.tok != nil:
-		return nil
-	case who.anonymous() && r.private:
-		return notFound()
 	case who.anonymous() && want != "read":
 		return &Error{Status: http.StatusUnauthorized, Message: "Requires authentication"}
-	case who.anonymous():
-		return nil
-	default:
-		return s.authorisePerson(c, r, permission, want)
+	case who.user != nil && want != "read": // people act through the methods of Sim
+		return &Error{Status: http.StatusForbidden, Message: "Must have admin rights to Repository."}
 	}
+	return missing
 }
 
-// authorisePerson applies a person's role.
-func (s *Sim) authorisePerson(c *call, r *repo, permission, want string) error {
-	role := r.role(c.who.user)
-	if role == RoleNone {
-		return notFound()
-	}
-	least := RoleRead
-	if want == "write" {
-		switch {
-		case permission == "contents" || permission == "pull_requests" && c.route.method == http.MethodPut:
-			least = RoleWrite
-		case strings.Contains(c.route.template, "/labels"):
-			least = RoleTriage
-		case permission == "checks":
-			return forbidden() // check runs are for Apps
+// find finds the issue, comment or check run that the path names.
+func (c *call) find() error {
+	ok := true
+	switch {
+	case c.params["issue_number"] != "":
+		n := c.num("issue_number")
+		if c.issue = c.repo.issue(n); c.issue == nil && n > 0 && n <= len(c.repo.issues) && c.repo.issues[n-1].moved != "" {
+			c.header.Set("Location", c.repo.issues[n-1].moved)
+			return &Error{Status: http.StatusMovedPermanently, Message: "Moved Permanently"}
 		}
+		ok = c.issue != nil
+	case c.params["pull_number"] != "":
+		c.issue = c.repo.issue(c.num("pull_number"))
+		ok = c.issue != nil && c.issue.pull != nil
+	case c.params["comment_id"] != "":
+		for _, i := range c.repo.issues {
+			if c.comment, ok = find(i.comments, func(cm *comment) bool { return cm.id == int64(c.num("comment_id")) }); ok {
+				c.issue = i
+				break
+			}
+		}
+	case c.params["check_run_id"] != "":
+		c.check, ok = find(c.repo.checks, func(ch *checkRun) bool { return ch.id == int64(c.num("check_run_id")) })
 	}
-	if role.rank() < least.rank() {
-		return &Error{Status: http.StatusForbidden, Message: "Must have admin rights to Repository."}
+	if !ok {
+		return notFound()
 	}
 	return nil
 }
-
-func urlSegment(s string) string { return url.PathEscape(s) }

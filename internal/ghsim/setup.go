@@ -3,10 +3,8 @@ package ghsim
 import (
 	"cmp"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,10 +20,7 @@ var validRepoName = strs.Lazy(`^\.?[A-Za-z0-9][A-Za-z0-9._-]{0,98}$`)
 // CreateUser makes a person.
 func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(login, "User") }
 
-// CreateOrg makes an organization, which owns repositories and does nothing
-// itself.
-func (s *Sim) CreateOrg(login string) (User, error) { return s.createAccount(login, "Organization") }
-
+// createAccount makes a person, or an organization, which owns repositories and Apps and does nothing itself.
 func (s *Sim) createAccount(login, kind string) (User, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,73 +80,21 @@ func (s *Sim) known(login string) bool {
 
 // seed makes the first commit of a repository.
 func (s *Sim) seed(r *repo, o RepoOptions) error {
-	type file struct {
-		mode string
-		data []byte
-	}
-	files := map[string]file{}
-	for path, text := range o.Files {
-		mode := modeFile
-		if slices.Contains(o.Executables, path) {
-			mode = modeExec
-		}
-		files[path] = file{mode, []byte(text)}
-	}
-	if o.Dir != "" {
-		err := filepath.WalkDir(o.Dir, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if d.IsDir() {
-				if d.Name() == ".git" {
-					return filepath.SkipDir
-				}
-				return nil
-			}
-			rel, err := filepath.Rel(o.Dir, path)
-			if err != nil {
-				return err
-			}
-			info, err := d.Info()
-			if err != nil {
-				return err
-			}
-			f := file{mode: modeFile}
-			switch {
-			case d.Type()&fs.ModeSymlink != 0:
-				target, err := os.Readlink(path)
-				if err != nil {
-					return err
-				}
-				f = file{modeLink, []byte(target)}
-			case d.Type().IsRegular():
-				if info.Mode()&0o100 != 0 {
-					f.mode = modeExec
-				}
-				if f.data, err = os.ReadFile(path); err != nil { //nolint:gosec // the caller names the directory
-					return err
-				}
-			default:
-				return nil // neither git nor we store sockets and the like
-			}
-			files[filepath.ToSlash(rel)] = f
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("seed %s: %w", r.fullName(), err)
-		}
-	}
-	if len(files) == 0 {
+	if len(o.Files) == 0 {
 		return nil
 	}
 	var changes []change
 	var contents [][]byte
-	for _, path := range sortedKeys(files) {
+	for _, path := range sortedKeys(o.Files) {
 		if !validPath(path) {
 			return invalid("Repository", "files", "invalid", path)
 		}
-		changes = append(changes, change{Mode: files[path].mode, Path: path})
-		contents = append(contents, files[path].data)
+		mode := modeFile
+		if slices.Contains(o.Executables, path) {
+			mode = modeExec
+		}
+		changes = append(changes, change{Mode: mode, Path: path})
+		contents = append(contents, []byte(o.Files[path]))
 	}
 	oids, err := r.git.writeBlobs(contents...)
 	if err != nil {
@@ -160,7 +103,7 @@ func (s *Sim) seed(r *repo, o RepoOptions) error {
 	for i, oid := range oids {
 		changes[i].OID = oid
 	}
-	tree, err := r.git.writeTree(s.life, "", changes)
+	tree, err := r.git.writeTree("", changes)
 	if err != nil {
 		return err
 	}
@@ -171,7 +114,7 @@ func (s *Sim) seed(r *repo, o RepoOptions) error {
 	if err != nil {
 		return err
 	}
-	return s.moveRef(s.life, r, author{user: r.owner}, "refs/heads/"+r.def, oid, zeroOID)
+	return s.moveRef(r, author{user: r.owner}, "refs/heads/"+r.def, oid, zeroOID)
 }
 
 func (s *Sim) repoOut(r *repo) Repo {
@@ -246,7 +189,7 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 	}
 	owner := cmp.Or(o.Owner, "github")
 	if !s.known(owner) {
-		if _, err := s.CreateOrg(owner); err != nil {
+		if _, err := s.createAccount(owner, "Organization"); err != nil {
 			return App{}, err
 		}
 	}

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html/template"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
 
 	"github.com/org/ralph-action/internal/proc"
 )
@@ -21,26 +25,20 @@ type Options struct {
 	// Clock tells the time; nil means time.Now. Tokens, timestamps and commits
 	// follow it.
 	Clock func() time.Time
-	// Git is the path of the git program; empty means the one in PATH.
-	Git string
 	// Wrap, where set, goes around the handler that Start serves. Tests put
 	// their validator there.
 	Wrap func(http.Handler) http.Handler
-	// URL is the public address for callers that serve Handler themselves,
-	// like "http://127.0.0.1:8080". Start sets it.
-	URL string
 }
 
 // Sim is one GitHub. Its methods may be called from many goroutines.
 type Sim struct {
-	can    []byte // what git's server can do, under mu
 	dir    string
 	clock  func() time.Time
 	git    string
 	wrap   func(http.Handler) http.Handler
 	routes []*route
-	gql    *graphQL
-	pages  *pages
+	schema *ast.Schema
+	pages  *template.Template
 	admin  http.Handler
 
 	// life ends when the Sim is closed; webhook deliveries run under it.
@@ -61,7 +59,6 @@ type Sim struct {
 	// manifests are Apps whose credentials nobody has fetched yet, by code.
 	manifests map[string]manifestCode
 	calls     []Call
-	changed   chan struct{} // closed and replaced at every call and webhook
 	faults    []*fault
 	hooks     []*hook
 	pending   int             // deliveries not finished yet
@@ -81,23 +78,22 @@ func New(o Options) (*Sim, error) {
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	if o.Git == "" {
-		if o.Git, err = proc.Look("git"); err != nil {
-			return nil, fmt.Errorf("ghsim: %w", err)
-		}
+	git, err := proc.Look("git")
+	if err != nil {
+		return nil, fmt.Errorf("ghsim: %w", err)
 	}
 	s := &Sim{
-		dir: dir, clock: o.Clock, git: o.Git, wrap: o.Wrap, base: strings.TrimSuffix(o.URL, "/"),
-		lastID: 1000, changed: make(chan struct{}),
-		users: map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
+		dir: dir, clock: o.Clock, git: git, wrap: o.Wrap,
+		lastID: 1000,
+		users:  map[string]*user{}, repos: map[string]*repo{}, tokens: map[string]*token{},
 		manifests: map[string]manifestCode{},
 	}
 	s.webFlow = &user{id: 19864447, login: "web-flow", kind: "User"}
 	s.users["web-flow"] = s.webFlow
-	if s.gql, err = newGraphQL(); err != nil {
+	if s.schema, err = gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaSource}); err != nil {
 		return nil, fmt.Errorf("ghsim: %w", err)
 	}
-	if s.pages, err = newPages(); err != nil {
+	if s.pages, err = template.New("pages").Parse(pagesSource); err != nil {
 		return nil, fmt.Errorf("ghsim: %w", err)
 	}
 	s.routes = s.restRoutes()
@@ -114,7 +110,7 @@ func (s *Sim) Start(addr string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ghsim: listen: %w", err)
 	}
-	var h http.Handler = s.Handler()
+	var h http.Handler = s.handler()
 	if s.wrap != nil {
 		h = s.wrap(h)
 	}

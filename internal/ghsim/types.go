@@ -18,14 +18,10 @@ type RepoOptions struct {
 	Private     bool   `json:"private"`
 	// DefaultBranch is "main" where it is empty.
 	DefaultBranch string `json:"default_branch"`
-	// Files are the contents of the first commit by path. Without Files and
-	// Dir the repository is empty.
+	// Files are the contents of the first commit by path. Without any the repository is empty.
 	Files map[string]string `json:"files"`
 	// Executables are the paths in Files that get mode 100755.
 	Executables []string `json:"executables"`
-	// Dir is a directory on disk whose regular files and symbolic links are
-	// the first commit; a .git in it is left out.
-	Dir string `json:"dir"`
 }
 
 // Repo is a repository.

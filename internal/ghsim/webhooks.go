@@ -62,8 +62,6 @@ func eventPermission(event string) string {
 		return "pull_requests"
 	case strings.HasPrefix(event, "check_"):
 		return "checks"
-	case event == "push", event == "create", event == "delete":
-		return "contents"
 	default:
 		return "metadata"
 	}
@@ -92,7 +90,7 @@ func (s *Sim) wanted(r *repo, event string) bool { return len(s.subscribers(r, e
 // frozen here: later changes do not show in it.
 func (s *Sim) emit(r *repo, event, action string, sender *user, extra obj) {
 	for _, in := range s.subscribers(r, event) {
-		payload := obj{"repository": s.repoJSON(r, nil), "sender": s.userJSON(sender)}
+		payload := obj{"repository": s.repoJSON(r), "sender": s.userJSON(sender)}
 		if action != "" {
 			payload["action"] = action
 		}
@@ -101,39 +99,11 @@ func (s *Sim) emit(r *repo, event, action string, sender *user, extra obj) {
 	}
 }
 
-// emitPush tells of a moved branch or tag.
-func (s *Sim) emitPush(r *repo, sender *user, ref, newOID, oldOID string, forced bool, added []*commitObject) {
-	if !s.wanted(r, "push") {
-		return
-	}
-	commits := []obj{}
-	for _, c := range slices.Backward(added) {
-		commits = append(commits, s.pushCommitJSON(r, c))
-	}
-	var head any
-	if len(commits) > 0 {
-		head = commits[len(commits)-1]
-	}
-	s.emit(r, "push", "", sender, obj{
-		"ref": ref, "before": oldOID, "after": newOID, "base_ref": nil,
-		"created": oldOID == zeroOID, "deleted": newOID == zeroOID, "forced": forced,
-		"compare": s.html(r) + "/compare/" + oldOID[:12] + "..." + newOID[:12],
-		"commits": commits, "head_commit": head,
-		"pusher": obj{"name": sender.login, "email": sender.person(time.Time{}).Email},
-	})
-}
-
 // emitInstallation tells an App that it was installed; there is no need to
 // subscribe to that.
 func (s *Sim) emitInstallation(in *installation, sender *user) {
-	repos := []obj{}
-	for _, r := range in.repos {
-		repos = append(repos, obj{
-			"id": r.id, "node_id": nodeID("R", r.id), "name": r.name, "full_name": r.fullName(), "private": r.private,
-		})
-	}
 	s.enqueue(in, "installation", "created", 0, obj{
-		"action": "created", "installation": s.installationJSON(in), "repositories": repos, "requester": nil,
+		"action": "created", "installation": s.installationJSON(in), "repositories": shapes(in.repos, s.repoJSON),
 		"sender": s.userJSON(sender),
 	})
 }
@@ -230,7 +200,6 @@ func (s *Sim) nextDelivery(h *hook) (d *Delivery, url, secret string) {
 // settle counts a finished delivery.
 func (s *Sim) settle() {
 	s.pending--
-	s.stir()
 	if s.pending == 0 {
 		for _, c := range s.idle {
 			close(c)

@@ -3,14 +3,15 @@ package gitrepo
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/org/ralph-action/internal/fstree"
 )
@@ -18,19 +19,19 @@ import (
 // The agent's disposable repository holds the newest commits of the run's branch
 // and, where the tree that the agent is given is not that of the last of them,
 // one more with that tree: enough for git log, blame, status, diff and stash
-// within one iteration. It has no remote, no tag and no other branch. Its
-// objects are packs that are kept beside the host's index (see agentPacks), plus
-// loose copies of what is in no commit; all are copied, since what an agent can
-// write must not be shared. So preparing it costs a few milliseconds, and a git
-// process where the branch has moved by much.
+// within one iteration. It has no remote, no tag and no other branch. It is a copy of a
+// shallow clone that the host keeps beside its index, since what an agent can write
+// must not be shared.
 
-// maxLoose is how many objects beyond git's packs are taken one by one: a pack of
-// them costs a git process, about what so many do.
-const maxLoose = 100
-
-// maxAgentTree bounds the files of a tree, in bytes, whose agent gets a .git:
-// beyond, copying it each iteration would cost more than it helps.
-const maxAgentTree = 256 << 20
+const (
+	// maxAgentTree bounds the files of a tree, in bytes, whose agent gets a .git, and
+	// maxAgentPast the objects of its history: beyond, copying them each iteration would
+	// cost more than they help.
+	maxAgentTree = 256 << 20
+	maxAgentPast = 256 << 20
+	// maxAgentPacks is how many packs a clone has before it is made anew.
+	maxAgentPacks = 32
+)
 
 // agentConfig is what the agent's git starts with.
 const agentConfig = `[core]
@@ -62,10 +63,10 @@ type History struct {
 // history. The host never reads it again. Nothing that the agent does in it has
 // a meaning for the host.
 //
-// Where the files of the tree are larger than 256 MiB together there is no .git
-// at all, and where the history is, or where the repository lacks some of it,
-// there is no history. Where the tip itself is not there and cannot be fetched,
-// the history is that of the last tip that was.
+// Where the files of the tree are larger than 256 MiB together, or git refuses a name in
+// it, there is no .git at all, and where the history is too large, or the repository lacks
+// some of it, there is no history. Where the tip itself is not there and cannot be
+// fetched, the history is that of the last tip that was.
 func (w *Worktree) InitAgentGit(ctx context.Context, h History) error {
 	if err := w.initAgentGit(ctx, h); err != nil {
 		return fmt.Errorf("prepare the agent's git: %w", err)
@@ -86,197 +87,227 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 	if err := fstree.RemoveAt(ctx, root, ".git"); err != nil {
 		return err
 	}
-	if totalSize(x) > maxAgentTree {
+	total := int64(0)
+	for _, e := range x.entries {
+		total += int64(e.Stat.Size)
+	}
+	if total > maxAgentTree {
 		return nil
+	}
+	c := &agentClone{w: w, dir: w.index + ".git"}
+	if err := c.follow(ctx, x, h); errors.Is(err, errNames) {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	git, err := makeDirAt(root, ".git")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = git.Close() }()
+	return c.copyTo(git)
+}
 
-	a := &agentGit{w: w, stack: &dirStack{root: git}}
-	defer a.stack.cut(0)
-	note, err := a.objects(ctx, x, h)
-	if err != nil {
-		return err
+// agentClone is the bare repository that agents' ones are copies of.
+type agentClone struct {
+	w   *Worktree
+	dir string
+}
+
+// cloneNote is what is noted of a clone.
+type cloneNote struct {
+	// Tree is what HEAD holds, on top of the history of Tip to Depth.
+	Tree, Tip OID
+	Depth     int
+	// Left says why there is no history though one was asked for. It is not
+	// tried again.
+	Left string
+}
+
+func (c *agentClone) noteFile() string { return filepath.Join(c.dir, "note.json") }
+
+// follow brings the clone up to date.
+func (c *agentClone) follow(ctx context.Context, x *index, h History) error {
+	var note cloneNote
+	data, err := os.ReadFile(c.noteFile())
+	if err == nil {
+		err = json.Unmarshal(data, &note)
 	}
-	head, err := a.head(x.tree, note)
-	if err != nil {
-		return err
-	}
-	config := agentConfig
-	if w.repo.algo.name != "sha1" {
-		config = strings.Replace(config, "version = 0", "version = 1", 1) +
-			"[extensions]\n\tobjectformat = " + w.repo.algo.name + "\n"
-	}
-	for _, f := range []struct {
-		path    string
-		content []byte
-	}{
-		{"config", []byte(config)},
-		{"shallow", lines(note.Shallow)},
-		{"refs/heads/work", lines([]OID{head})},
-		{"HEAD", []byte("ref: refs/heads/work\n")},
-	} {
-		if len(f.content) == 0 {
-			continue
+	if err != nil || note.Depth != h.Depth || c.packs() >= maxAgentPacks {
+		if err := fstree.RemoveAll(c.dir); err != nil { // cut off, or grown large
+			return err
 		}
-		if err := a.file(f.path, bytes.NewReader(f.content)); err != nil {
+		note.Depth, note.Tree = h.Depth, ""
+	}
+	want := cloneNote{Tree: x.tree, Depth: h.Depth, Left: note.Left}
+	if h.Depth > 0 && want.Left == "" {
+		if want.Tip, err = c.tip(ctx, h, note.Tip); err != nil {
 			return err
 		}
 	}
-	if x.tree == "" {
+	if want == note {
 		return nil
 	}
-	return a.copyFile("index", w.index)
-}
-
-func lines(oids []OID) []byte {
-	var b bytes.Buffer
-	for _, oid := range oids {
-		fmt.Fprintln(&b, oid)
+	// Whatever is cut off from here on begins again.
+	if err := os.Remove(c.noteFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return b.Bytes()
+	if err := c.fetch(ctx, x, want); err != nil {
+		if ctx.Err() != nil || want.Tip == "" || exitCode(err) < 0 && !errors.Is(err, ErrTooLarge) {
+			return err
+		}
+		want.Left = "the repository holds only a part of it"
+		if errors.Is(err, ErrTooLarge) {
+			want.Left = "it is too large"
+		}
+		want.Tip = ""
+		if err := fstree.RemoveAll(c.dir); err != nil {
+			return err
+		}
+		if err := c.fetch(ctx, x, want); err != nil {
+			return err
+		}
+	}
+	if data, err = json.Marshal(want); err != nil {
+		return err
+	}
+	return replaceFile(c.noteFile(), data)
 }
 
-// agentGit writes one disposable git dir.
-type agentGit struct {
-	w     *Worktree
-	stack *dirStack
+func (c *agentClone) packs() int {
+	packs, _ := filepath.Glob(filepath.Join(c.dir, "objects/pack/*.pack")) // the pattern is sound
+	return len(packs)
 }
 
-func (a *agentGit) file(path string, r io.Reader) error {
-	dirPath, name := splitPath(path)
-	dir, err := a.stack.at(dirPath)
+// tip is the newest commit of the history that is there, "" for none.
+func (c *agentClone) tip(ctx context.Context, h History, last OID) (OID, error) {
+	for _, oid := range []OID{h.Tip, h.Tip, last} {
+		if !oid.Valid() {
+			continue
+		}
+		_, err := c.w.repo.find(ctx, kindCommit, string(oid))
+		if err == nil || !errors.Is(err, ErrNotFound) {
+			return oid, err
+		}
+		if oid == h.Tip && h.Fetch != nil {
+			if err := h.Fetch(ctx); err != nil && ctx.Err() != nil {
+				return "", context.Cause(ctx)
+			}
+			h.Fetch = nil // once
+		}
+	}
+	return "", nil
+}
+
+// fetch brings HEAD with its history into the clone, and makes the index of it.
+func (c *agentClone) fetch(ctx context.Context, x *index, want cloneNote) error {
+	if err := makeBare(c.dir); err != nil {
+		return err
+	}
+	head, depth, err := c.head(ctx, want)
 	if err != nil {
 		return err
 	}
-	_, err = a.w.writeAt(dir, name, ModeFile, r)
-	return err
-}
-
-func (a *agentGit) loose(oid OID, kind string, data []byte) error {
-	var b bytes.Buffer
-	if err := deflate(&b, kind, int64(len(data)), bytes.NewReader(data)); err != nil {
+	git := func(stdin io.Reader, args ...string) error {
+		_, err := c.w.repo.git.run(ctx, call{
+			args: args, stdin: stdin,
+			env:    []string{"GIT_DIR=" + c.dir, "GIT_INDEX_FILE=" + filepath.Join(c.dir, "index"), "GIT_WORK_TREE=" + c.dir},
+			config: []string{"protocol.file.allow=always", "fetch.unpackLimit=1", "pack.writeReverseIndex=false"},
+		})
 		return err
 	}
-	return a.file(loosePlace(oid), &b)
+	err = git(nil,
+		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--update-shallow", "--force",
+		fmt.Sprintf("--depth=%d", depth), "--end-of-options", c.w.repo.view, string(head)+":refs/heads/work")
+	if err != nil {
+		return err
+	}
+	size, err := fileBytes(filepath.Join(c.dir, "objects"))
+	if err == nil && want.Tip != "" && size > maxAgentTree+maxAgentPast {
+		err = fmt.Errorf("the history: %w", ErrTooLarge)
+	}
+	if err != nil {
+		return err
+	}
+	if err := git(nil, "read-tree", string(want.Tree)); exitCode(err) == 128 {
+		return fmt.Errorf("%w: %s", errNames, stderrOf(err))
+	} else if err != nil {
+		return err
+	}
+	var missing bytes.Buffer
+	for _, e := range x.entries {
+		if e.Withheld && e.Mode != ModeSubmodule {
+			missing.WriteString(e.Path + "\x00")
+		}
+	}
+	if missing.Len() == 0 {
+		return nil
+	}
+	return git(&missing, "update-index", "-z", "--skip-worktree", "--stdin")
 }
 
-func loosePlace(oid OID) string { return "objects/" + string(oid[:2]) + "/" + string(oid[2:]) }
+// errNames: git refuses to put names of the tree into an index.
+var errNames = errors.New("the tree holds names that git refuses")
 
 // head is the commit that the agent begins at: the history's tip where that has
 // the tree, or else a new one on top of it.
-func (a *agentGit) head(tree OID, note packNote) (OID, error) {
-	if note.Tip != "" && note.Tree == tree {
-		return note.Tip, nil
+func (c *agentClone) head(ctx context.Context, want cloneNote) (oid OID, depth int, err error) {
+	spec := CommitSpec{
+		Tree: want.Tree, Message: "The state this iteration starts from", Author: Person{"ralph", "ralph@localhost"},
+		When: time.Unix(0, 0).UTC(),
 	}
-	parent := ""
-	if note.Tip != "" {
-		parent = "parent " + string(note.Tip) + "\n"
+	if want.Left != "" {
+		spec.Message += "\n\nThe history before it is left out: " + want.Left + "."
 	}
-	why := ""
-	if note.Left != "" {
-		why = "\nThe history before it is left out: " + note.Left + ".\n"
-	}
-	commit := fmt.Appendf(nil, "tree %s\n%sauthor ralph <ralph@localhost> %[3]d +0000\n"+
-		"committer ralph <ralph@localhost> %[3]d +0000\n\nThe state this iteration starts from\n%s", tree, parent, note.When,
-		why)
-	oid := a.w.repo.algo.sum(kindCommit, commit)
-	return oid, a.loose(oid, kindCommit, commit)
-}
-
-// objects copies the objects of the tree and of the history.
-func (a *agentGit) objects(ctx context.Context, x *index, h History) (packNote, error) {
-	packs, missing, err := a.w.agentPacks(ctx, x, h)
-	if err != nil {
-		return packNote{}, err
-	}
-	for _, pack := range packs.all() {
-		for _, ext := range []string{".pack", ".idx"} {
-			if err := a.copyFile("objects/pack/pack-"+pack+ext, packs.path(pack, ext)); err != nil {
-				return packNote{}, err
-			}
+	if want.Tip != "" {
+		tip, err := c.w.repo.CommitInfo(ctx, want.Tip)
+		if err != nil {
+			return "", 0, err
 		}
+		if tip.Tree == want.Tree {
+			return want.Tip, want.Depth, nil
+		}
+		spec.Parents, spec.When = []OID{want.Tip}, tip.When
+		depth = want.Depth
 	}
-	return packs.note, a.copyLoose(ctx, missing)
+	oid, err = c.w.repo.CommitTree(ctx, spec)
+	return oid, depth + 1, err
 }
 
-// copyLoose copies objects one by one.
-func (a *agentGit) copyLoose(ctx context.Context, oids []OID) error {
-	var packed []string
-	for _, oid := range oids {
-		// Both sides keep loose objects in the same form.
-		err := a.copyFile(loosePlace(oid), a.w.repo.loose(oid))
+// copyTo copies what an agent may have of the clone.
+func (c *agentClone) copyTo(git *os.File) error {
+	stack := &dirStack{root: git}
+	defer func() { stack.cut(0) }()
+	write := func(path string, r io.Reader) error {
+		dirPath, name := splitPath(path)
+		dir, err := stack.at(dirPath)
+		if err != nil {
+			return err
+		}
+		_, err = writeAt(dir, name, ModeFile, r)
+		return err
+	}
+	packs, err := filepath.Glob(filepath.Join(c.dir, "objects/pack/pack-*"))
+	if err != nil {
+		return err
+	}
+	for _, path := range append(packs, filepath.Join(c.dir, "refs/heads/work"), filepath.Join(c.dir, "shallow"),
+		filepath.Join(c.dir, "index")) {
+		f, err := os.Open(path) // #nosec G304 -- the host's own file
 		if errors.Is(err, fs.ErrNotExist) {
-			packed = append(packed, string(oid))
 			continue
 		}
 		if err != nil {
 			return err
 		}
-	}
-	return a.w.repo.batch(ctx, packed, func(i int, o object) error {
-		data, err := o.bytes(a.w.MaxFileSize)
-		if errors.Is(err, ErrTooLarge) || o.kind == "" {
-			return nil
-		}
+		err = write(strings.TrimPrefix(path, c.dir+"/"), f)
+		_ = f.Close()
 		if err != nil {
 			return err
 		}
-		return a.loose(OID(packed[i]), o.kind, data)
-	})
-}
-
-func (a *agentGit) copyFile(to, from string) error {
-	f, err := os.Open(from) // #nosec G304 -- the host's own file
-	if err != nil {
+	}
+	if err := write("config", strings.NewReader(agentConfig)); err != nil {
 		return err
 	}
-	defer func() { _ = f.Close() }()
-	return a.file(to, f)
-}
-
-func totalSize(x *index) int64 {
-	var total int64
-	for _, e := range x.entries {
-		total += int64(e.stat.size)
-	}
-	return total
-}
-
-// packNames reads the names in a pack's index (version 2, gitformat-pack(5)).
-func packNames(a algo, data []byte) (func(OID) bool, error) {
-	count, err := packCount(a, data)
-	if err != nil {
-		return nil, err
-	}
-	fanout := func(i int) int { return int(binary.BigEndian.Uint32(data[8+4*i:])) }
-	names := data[idxHeaderSize : idxHeaderSize+count*a.size]
-	return func(oid OID) bool {
-		raw, err := hex.DecodeString(string(oid))
-		if err != nil || len(raw) != a.size {
-			return false
-		}
-		lo, hi := 0, fanout(int(raw[0]))
-		if raw[0] > 0 {
-			lo = fanout(int(raw[0]) - 1)
-		}
-		for lo < hi {
-			mid := (lo + hi) / 2
-			if mid >= count {
-				return false
-			}
-			switch bytes.Compare(names[mid*a.size:(mid+1)*a.size], raw) {
-			case 0:
-				return true
-			case -1:
-				lo = mid + 1
-			default:
-				hi = mid
-			}
-		}
-		return false
-	}, nil
+	return write("HEAD", bytes.NewReader([]byte("ref: refs/heads/work\n")))
 }

@@ -2,12 +2,18 @@
 // and refs that the host owns, and moves file trees between them and
 // directories that an agent may write.
 //
+// Three kinds of bare repositories borrow from one another: a mirror (or the
+// person's own repository) holds what was published; a fork of it takes what a
+// run writes ([Repo.Fork]); and a shallow clone beside the index of a work tree
+// is copied to be the agent's own ([Worktree.InitAgentGit]). Git itself reads and
+// writes them, most often through processes that wait for the next question.
+//
 // Invariants:
 //   - No git process ever runs on a directory the agent can write, nor with a
 //     git dir the agent can write. Exporting a tree and taking a snapshot of a
 //     directory are done here, file by file, relative to open directories and
-//     without following a link; blobs, trees and commits are hashed and stored
-//     here. So there is no attribute, filter, hook, monitor, alternate or
+//     without following a link; git gets contents as files of our own.
+//     So there is no attribute, filter, hook, monitor, alternate or
 //     included config of the agent's that could take effect: nothing reads them.
 //   - The git program is used on the host's own git dirs only (a bare mirror
 //     that this package made, or the person's own repository on the command

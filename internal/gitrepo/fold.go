@@ -71,7 +71,7 @@ func (s *snapper) dropTwins() {
 	if len(s.added) == 0 {
 		return
 	}
-	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
 	// The spellings of each name that new files have.
 	spelled := map[string][]string{}
 	eachName(s.added, func(int) bool { return true }, func(path string) { spelled[Fold(path)] = nil })
@@ -82,7 +82,7 @@ func (s *snapper) dropTwins() {
 		}
 	})
 	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
-		for path := range prefixes(e.path) {
+		for path := range prefixes(e.Path) {
 			key := Fold(path)
 			others := spelled[key]
 			switch {
@@ -91,10 +91,10 @@ func (s *snapper) dropTwins() {
 				spelled[key] = []string{path}
 			default:
 				reason := "the same name as " + quotePath(others[0]) + " on some file systems"
-				if path != e.path {
+				if path != e.Path {
 					reason = "its directory has " + reason
 				}
-				s.refuse(e.path, reason)
+				s.refuse(e.Path, reason)
 				return true
 			}
 		}
@@ -110,7 +110,7 @@ func eachName(entries []entry, pick func(i int) bool, do func(path string)) {
 		if !pick(i) {
 			continue
 		}
-		path := entries[i].path
+		path := entries[i].Path
 		same := 0
 		for n := range min(len(path), len(last)) {
 			if path[n] != last[n] {

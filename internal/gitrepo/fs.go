@@ -152,14 +152,14 @@ func (i fileInfo) kindName() string {
 }
 
 // fileStamp is what the host remembers of a file it wrote or read, cut to 32
-// bits a field as git's index keeps it. If all of it is the same, so is the
+// bits a field. If all of it is the same, so is the
 // content: an agent can set the time of modification, but not that of the
 // inode's change.
 type fileStamp struct {
-	ctimeS, ctimeN, mtimeS, mtimeN uint32
-	dev, ino                       uint32
-	uid, gid                       uint32
-	size                           uint32
+	CtimeS, CtimeN, MtimeS, MtimeN uint32
+	Dev, Ino                       uint32
+	UID, GID                       uint32
+	Size                           uint32
 }
 
 func makeInfo(st *unix.Stat_t) fileInfo {
@@ -170,11 +170,11 @@ func makeInfo(st *unix.Stat_t) fileInfo {
 		links: uint64(st.Nlink),
 		size:  st.Size,
 		stamp: fileStamp{
-			ctimeS: uint32(st.Ctim.Sec), ctimeN: uint32(st.Ctim.Nsec), // #nosec G115
-			mtimeS: uint32(st.Mtim.Sec), mtimeN: uint32(st.Mtim.Nsec), // #nosec G115
-			dev: uint32(st.Dev), ino: uint32(st.Ino), // #nosec G115
-			uid: st.Uid, gid: st.Gid,
-			size: uint32(st.Size), // #nosec G115
+			CtimeS: uint32(st.Ctim.Sec), CtimeN: uint32(st.Ctim.Nsec), // #nosec G115
+			MtimeS: uint32(st.Mtim.Sec), MtimeN: uint32(st.Mtim.Nsec), // #nosec G115
+			Dev: uint32(st.Dev), Ino: uint32(st.Ino), // #nosec G115
+			UID: st.Uid, GID: st.Gid,
+			Size: uint32(st.Size), // #nosec G115
 		},
 	}
 }
@@ -183,11 +183,11 @@ func makeInfo(st *unix.Stat_t) fileInfo {
 // stamp proves nothing about what was seen at t. A time without nanoseconds
 // may come from a file system that keeps whole seconds.
 func (s fileStamp) after(t instant) bool {
-	if s.ctimeN == 0 && s.mtimeN == 0 {
-		return s.ctimeS+1 >= t.s || s.mtimeS+1 >= t.s
+	if s.CtimeN == 0 && s.MtimeN == 0 {
+		return s.CtimeS+1 >= t.s || s.MtimeS+1 >= t.s
 	}
 	later := func(sec, nsec uint32) bool { return sec > t.s || (sec == t.s && nsec >= t.n) }
-	return later(s.ctimeS, s.ctimeN) || later(s.mtimeS, s.mtimeN)
+	return later(s.CtimeS, s.CtimeN) || later(s.MtimeS, s.MtimeN)
 }
 
 // instant is a time as a file system keeps it.

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -46,20 +43,22 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	if len(lines) != 6 {
 		return nil, fmt.Errorf("open repository %s: git rev-parse answered %d lines", quotePath(dir), len(lines))
 	}
-	format, err := algoByName(lines[1])
-	if err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	if lines[1] != "sha1" {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("the repository of %s names its objects by %s", quotePath(dir), run.PrintableLine(lines[1])),
+			Hint:    "only SHA-1 is supported, as it is by GitHub",
+		}
 	}
 	gitDir, common, objects, top := lines[2], lines[3], lines[4], lines[5]
-	view, err := makeView(filepath.Join(common, "ralph-view"), format)
-	if err != nil {
+	shallow, err := os.ReadFile(filepath.Join(common, "shallow")) // #nosec G304 -- the person's own repository
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
-	r := &Repo{
-		store:  store{git: g, algo: format, objects: objects, view: view},
-		gitDir: gitDir,
-		top:    top,
+	view := filepath.Join(common, "ralph-view")
+	if err := borrow(view, objects, shallow); err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
+	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
 	if r.config, err = r.emptyFilters(ctx); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
@@ -94,34 +93,6 @@ func localError(dir, out string, err error) error {
 	default:
 		return fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
-}
-
-// makeView makes a git dir that holds nothing but a configuration of ours:
-// through it git reads the person's objects without their configuration.
-func makeView(dir string, a algo) (string, error) {
-	config := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-	if a.name != "sha1" {
-		config = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = " + a.name + "\n"
-	}
-	// HEAD comes last: git takes the directory for a git dir from then on.
-	for _, sub := range []string{"objects", "refs"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o750); err != nil {
-			return "", err
-		}
-	}
-	for _, f := range []struct{ name, content string }{
-		{"config", config},
-		{"HEAD", "ref: refs/heads/none\n"},
-	} {
-		path := filepath.Join(dir, f.name)
-		if old, err := os.ReadFile(path); err == nil && string(old) == f.content { // #nosec G304 -- within the git dir
-			continue
-		}
-		if err := replaceFile(path, []byte(f.content)); err != nil {
-			return "", err
-		}
-	}
-	return dir, nil
 }
 
 // replaceFile writes a file of the host's own so that it appears whole.
@@ -242,157 +213,67 @@ func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
 // AdvanceCheckout moves the person's index and checkout from one tree to the
 // next. Files that do not differ between the two are left alone, changed or
 // not; so are untracked files. Where it would lose a change or an untracked
-// file it writes no file and returns a *ConflictError. A call that was cut off
-// may be repeated.
+// file it writes no file and returns a *ConflictError. A call that came through may be
+// repeated.
 func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error {
 	if r.top == "" {
 		return errors.New("advance checkout: a mirror has no checkout")
 	}
-	if !r.algo.owns(oldTree) || !r.algo.owns(newTree) {
+	if !oldTree.Valid() || !newTree.Valid() {
 		return fmt.Errorf("advance checkout from %s to %s: %w", quote(string(oldTree)), quote(string(newTree)), ErrNotFound)
 	}
 	if oldTree == newTree {
 		return nil
 	}
 	changes, err := r.Diff(ctx, oldTree, newTree)
+	if err == nil {
+		err = r.advance(ctx, oldTree, newTree, changes)
+	}
 	if err != nil {
 		return fmt.Errorf("advance checkout: %w", err)
 	}
-	err = r.advance(ctx, oldTree, newTree, changes)
-	if _, conflict := errors.AsType[*ConflictError](err); !conflict {
-		return err
-	}
-	// Perhaps an earlier call was cut off, or came through to its end.
-	taken, takeErr := r.takeIn(ctx, changes)
-	if takeErr != nil {
-		return fmt.Errorf("advance checkout: %w", takeErr)
-	}
-	if taken == 0 {
-		return err
-	}
-	return r.advance(ctx, oldTree, newTree, changes)
+	return nil
 }
-
-// takeIn tells the index of those files of the checkout that are as the changes
-// want them already; their number is returned. Nothing is written to the
-// checkout, and nothing can be lost: what they hold is in the new tree.
-func (r *Repo) takeIn(ctx context.Context, changes []Change) (int, error) {
-	var lines bytes.Buffer
-	n := 0
-	for _, c := range changes {
-		path := filepath.Join(r.top, filepath.FromSlash(c.Path))
-		info, err := os.Lstat(path)
-		switch {
-		case c.Status == Deleted && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)):
-			fmt.Fprintf(&lines, "0 %s\t%s\x00", r.algo.zero(), c.Path)
-			n++
-		case c.Status != Deleted && err == nil && info.Mode().IsRegular() && info.Size() <= maxTakeIn:
-			data, err := os.ReadFile(path) //nolint:gosec // a path of the tree, in the person's own checkout
-			if err != nil {
-				return 0, err
-			}
-			if r.algo.sum(kindBlob, data) == c.NewOID {
-				fmt.Fprintf(&lines, "%o %s\t%s\x00", c.NewMode, c.NewOID, c.Path)
-				n++
-			}
-		}
-	}
-	if n == 0 {
-		return 0, nil
-	}
-	_, err := r.refs(ctx, call{args: []string{"update-index", "-z", "--index-info"}, stdin: &lines})
-	if err != nil {
-		return 0, err
-	}
-	_, err = r.refs(ctx, call{args: []string{"update-index", "-q", "--refresh"}})
-	if err != nil && exitCode(err) != 1 { // 1: some file differs
-		return 0, err
-	}
-	return n, nil
-}
-
-// maxTakeIn bounds the files that takeIn looks into.
-const maxTakeIn = 100 << 20
 
 func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Change) error {
-	if err := r.untrackedInTheWay(ctx, changes); err != nil {
+	if err := r.ignoredInTheWay(ctx, changes); err != nil {
 		return err
 	}
-	readTree := func() error {
-		_, err := r.refs(ctx, call{
-			args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)},
-		})
+	// A file may only have been touched. A refresh compares the content; its exit status
+	// says that some file does differ, and read-tree says which matters.
+	_, err := r.refs(ctx, call{args: []string{"update-index", "-q", "--refresh"}})
+	if err != nil && exitCode(err) != 1 {
 		return err
 	}
-	err := readTree()
-	if exitCode(err) == 128 && strings.Contains(stderrOf(err), "not uptodate") {
-		// The file may only have been touched. A refresh compares the content;
-		// its exit status says that some file does differ, and read-tree says
-		// which matters.
-		_, refreshErr := r.refs(ctx, call{args: []string{"update-index", "-q", "--refresh"}})
-		if refreshErr != nil && exitCode(refreshErr) != 1 {
-			return fmt.Errorf("advance checkout: %w", refreshErr)
-		}
-		err = readTree()
-	}
+	_, err = r.refs(ctx, call{
+		args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)},
+	})
 	if exitCode(err) == 128 {
 		if paths, conflict := conflictPaths(stderrOf(err)); conflict {
-			return fmt.Errorf("advance checkout: %w", &ConflictError{Paths: paths, Err: err})
+			return &ConflictError{Paths: paths, Err: err}
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("advance checkout: %w", err)
-	}
-	return nil
+	return err
 }
 
-// untrackedInTheWay looks for files that are in the new tree only and stand in
-// the checkout already. read-tree itself would overwrite an ignored one.
-func (r *Repo) untrackedInTheWay(ctx context.Context, changes []Change) error {
-	deleted := map[string]bool{}
+// ignoredInTheWay looks for ignored files that stand where the new tree has a file, which
+// git itself would overwrite.
+func (r *Repo) ignoredInTheWay(ctx context.Context, changes []Change) error {
+	args := []string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--"}
+	first := len(args)
 	for _, c := range changes {
-		if c.Status == Deleted {
-			deleted[c.Path] = true
+		if _, err := os.Lstat(filepath.Join(r.top, filepath.FromSlash(c.Path))); c.Status == Added && err == nil {
+			args = append(args, c.Path)
 		}
 	}
-	var inTheWay []string
-	for _, c := range changes {
-		if c.Status != Added {
-			continue
-		}
-		// A directory may stand there whose files the new tree deletes, but then
-		// no others.
-		err := filepath.WalkDir(filepath.Join(r.top, filepath.FromSlash(c.Path)),
-			func(path string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				rel, err := filepath.Rel(r.top, path)
-				if err == nil && !deleted[filepath.ToSlash(rel)] {
-					inTheWay = append(inTheWay, filepath.ToSlash(rel))
-				}
-				return err
-			})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENOTDIR) {
-			return fmt.Errorf("advance checkout: %w", err)
-		}
-	}
-	if len(inTheWay) == 0 {
+	if len(args) == first {
 		return nil
 	}
-	// What the index holds already is not untracked; read-tree looks after it.
-	out, err := r.refs(ctx, call{
-		args: append([]string{"ls-files", "-z", "--"}, inTheWay...), env: []string{"GIT_LITERAL_PATHSPECS=1"},
-	})
-	if err != nil {
-		return fmt.Errorf("advance checkout: %w", err)
+	out, err := r.refs(ctx, call{args: args, env: []string{"GIT_LITERAL_PATHSPECS=1"}, person: true})
+	if err == nil && len(out) > 0 {
+		err = &ConflictError{Paths: strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")}
 	}
-	tracked := strings.Split(string(out), "\x00")
-	inTheWay = slices.DeleteFunc(inTheWay, func(path string) bool { return slices.Contains(tracked, path) })
-	if len(inTheWay) > 0 {
-		return fmt.Errorf("advance checkout: %w", &ConflictError{Paths: inTheWay})
-	}
-	return nil
+	return err
 }
 
 // conflictPaths reads the paths out of read-tree's refusals.

@@ -28,17 +28,12 @@ type Merge struct {
 func (r *Repo) Merge3(ctx context.Context, base, ours, theirs OID) (Merge, error) {
 	var commits [3]OID
 	for i, tree := range []OID{base, ours, theirs} {
-		if !r.algo.owns(tree) {
-			return Merge{}, fmt.Errorf("merge tree %s: %w", quote(string(tree)), ErrNotFound)
-		}
-		// git before 2.45 merges commits only. These are in no history; the same trees
-		// make the same ones.
-		text := fmt.Sprintf("tree %s\n", tree)
+		// git before 2.45 merges commits only. These are in no history.
+		spec := CommitSpec{Tree: tree, Message: "merge", Author: Person{Name: "nobody"}, When: time.Unix(0, 0).UTC()}
 		if i > 0 {
-			text += fmt.Sprintf("parent %s\n", commits[0])
+			spec.Parents = commits[:1]
 		}
-		const nobody = "nobody <> 0 +0000"
-		oid, err := r.write(kindCommit, []byte(text+"author "+nobody+"\ncommitter "+nobody+"\n\n"))
+		oid, err := r.CommitTree(ctx, spec)
 		if err != nil {
 			return Merge{}, fmt.Errorf("merge trees: %w", err)
 		}
@@ -66,7 +61,7 @@ func (r *Repo) mergeTree(ctx context.Context, ours, theirs OID, within time.Dura
 	}
 	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 	m := Merge{Tree: OID(fields[0])}
-	if !r.algo.owns(m.Tree) {
+	if !m.Tree.Valid() {
 		return Merge{}, fmt.Errorf("git merge-tree: answered %s", quote(fields[0]))
 	}
 	for _, path := range fields[1:] {

@@ -45,7 +45,7 @@ func (g *Git) OpenMirror(ctx context.Context, dir string, remote Remote) (*Repo,
 		return nil, fmt.Errorf("open mirror: %w", err)
 	}
 	r := &Repo{
-		store:  store{git: g, algo: sha1Algo(), objects: filepath.Join(dir, "objects"), view: dir},
+		store:  newStore(g, dir, filepath.Join(dir, "objects")),
 		gitDir: dir,
 		remote: remote,
 	}
@@ -336,5 +336,5 @@ func (r *Repo) validRefspec(spec string) bool {
 	if both && (!valid(dst) || strings.Contains(src, "*") != strings.Contains(dst, "*")) {
 		return false
 	}
-	return valid(src) || (r.algo.owns(OID(src)) && !strings.Contains(dst, "*"))
+	return valid(src) || (OID(src).Valid() && !strings.Contains(dst, "*"))
 }

@@ -77,7 +77,7 @@ func TestNestedGitOfTheTreeIsRefused(t *testing.T) {
 			parts := strings.Split("sub/"+path, "/")
 			slices.Reverse(parts)
 			for _, part := range parts {
-				if tree, err = r.write(kindTree, appendItem(nil, treeItem{mode, part, tree})); err != nil {
+				if tree, err = r.writeTree(t.Context(), []treeItem{{mode, part, tree}}); err != nil {
 					t.Fatal(err)
 				}
 				mode = modeDir

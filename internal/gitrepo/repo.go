@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 	"time"
@@ -61,7 +60,7 @@ func (r *Repo) Head(ctx context.Context) (branch string, oid OID, err error) {
 // object name) points to. ErrNotFound where there is none.
 func (r *Repo) Resolve(ctx context.Context, ref string) (OID, error) {
 	switch {
-	case r.algo.owns(OID(ref)), ref == "HEAD", ValidRef(ref), ValidBranch(ref):
+	case OID(ref).Valid(), ref == "HEAD", ValidRef(ref), ValidBranch(ref):
 	default:
 		return "", fmt.Errorf("resolve %s: not a ref name: %w", quote(ref), ErrNotFound)
 	}
@@ -97,7 +96,10 @@ type Person struct {
 
 // CommitInfo reads one commit.
 func (r *Repo) CommitInfo(ctx context.Context, oid OID) (CommitInfo, error) {
-	data, err := r.read(ctx, kindCommit, oid, maxCommit)
+	if !oid.Valid() {
+		return CommitInfo{}, fmt.Errorf("commit %s: %w", quote(string(oid)), ErrNotFound)
+	}
+	data, err := r.read(ctx, kindCommit, string(oid), maxCommit)
 	if err != nil {
 		return CommitInfo{}, fmt.Errorf("read commit: %w", err)
 	}
@@ -112,11 +114,11 @@ func (r *Repo) TreeOf(ctx context.Context, commit OID) (OID, error) {
 
 // HasTree says whether a tree is stored here.
 func (r *Repo) HasTree(ctx context.Context, tree OID) (bool, error) {
-	if !r.algo.owns(tree) {
+	if !tree.Valid() {
 		return false, nil
 	}
-	_, err := r.call(ctx, call{args: []string{"cat-file", "-e", string(tree) + "^{tree}"}})
-	if exitCode(err) > 0 {
+	_, err := r.find(ctx, kindTree, string(tree)+"^{tree}")
+	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
@@ -125,7 +127,7 @@ func (r *Repo) HasTree(ctx context.Context, tree OID) (bool, error) {
 // Contains says whether a commit is tip or one of its ancestors. One that is not here
 // is not.
 func (r *Repo) Contains(ctx context.Context, tip, commit OID) (bool, error) {
-	if !r.algo.owns(tip) || !r.algo.owns(commit) {
+	if !tip.Valid() || !commit.Valid() {
 		return false, nil
 	}
 	_, err := r.refs(ctx, call{args: []string{"merge-base", "--is-ancestor", string(commit), string(tip)}})
@@ -138,7 +140,7 @@ func (r *Repo) Contains(ctx context.Context, tip, commit OID) (bool, error) {
 // Log lists the commits that are reachable from to and not from from, newest
 // first. An empty from means the whole history.
 func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
-	if !r.algo.owns(to) || (from != "" && !r.algo.owns(from)) {
+	if !to.Valid() || (from != "" && !from.Valid()) {
 		return nil, fmt.Errorf("log %s..%s: %w", quote(string(from)), quote(string(to)), ErrNotFound)
 	}
 	args := []string{"rev-list", "--topo-order", "--header", string(to)}
@@ -250,59 +252,57 @@ type CommitSpec struct {
 
 // CommitTree stores a commit and returns its name. No ref moves.
 func (r *Repo) CommitTree(ctx context.Context, spec CommitSpec) (OID, error) {
-	if err := ctx.Err(); err != nil {
-		return "", context.Cause(ctx)
-	}
-	if !r.algo.owns(spec.Tree) {
-		return "", fmt.Errorf("commit: tree %s: %w", quote(string(spec.Tree)), ErrNotFound)
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "tree %s\n", spec.Tree)
+	args := []string{"commit-tree"}
 	for _, p := range spec.Parents {
-		if !r.algo.owns(p) {
+		if !p.Valid() {
 			return "", fmt.Errorf("commit: parent %s: %w", quote(string(p)), ErrNotFound)
 		}
-		fmt.Fprintf(&b, "parent %s\n", p)
+		args = append(args, "-p", string(p))
+	}
+	if !spec.Tree.Valid() {
+		return "", fmt.Errorf("commit: tree %s: %w", quote(string(spec.Tree)), ErrNotFound)
 	}
 	committer := spec.Committer
 	if committer == (Person{}) {
 		committer = spec.Author
 	}
+	if spec.When.IsZero() {
+		return "", errors.New("commit: a time is needed")
+	}
+	var env []string
 	for _, who := range []struct {
 		role string
 		Person
-	}{{"author", spec.Author}, {"committer", committer}} {
-		line, err := formatSignature(who.Person, spec.When)
-		if err != nil {
-			return "", fmt.Errorf("commit: %s: %w", who.role, err)
+	}{{"AUTHOR", spec.Author}, {"COMMITTER", committer}} {
+		name := printable(who.Name)
+		if name == "" {
+			return "", fmt.Errorf("commit: the %s has no name", strings.ToLower(who.role))
 		}
-		fmt.Fprintf(&b, "%s %s\n", who.role, line)
+		env = append(env, "GIT_"+who.role+"_NAME="+name, "GIT_"+who.role+"_EMAIL="+printable(who.Email),
+			fmt.Sprintf("GIT_%s_DATE=@%d %s", who.role, spec.When.Unix(), spec.When.Format("-0700")))
 	}
 	message := strings.ToValidUTF8(strings.ReplaceAll(spec.Message, "\x00", ""), "\uFFFD")
 	if strings.TrimSpace(message) == "" {
 		return "", errors.New("commit: the message is empty")
 	}
-	b.WriteByte('\n')
-	b.WriteString(strings.TrimRight(message, "\n"))
-	b.WriteByte('\n')
-	return r.write(kindCommit, b.Bytes())
+	out, err := r.call(ctx, call{
+		args: append(args, string(spec.Tree)), env: env, stdin: strings.NewReader(strings.TrimRight(message, "\n") + "\n"),
+	})
+	if err != nil {
+		return "", fmt.Errorf("commit: %w", err)
+	}
+	return ParseOID(strings.TrimSpace(string(out)))
 }
 
-func formatSignature(who Person, when time.Time) (string, error) {
-	clean := func(v string) string {
-		v = strings.Map(func(c rune) rune {
-			if c < ' ' || c == '<' || c == '>' || c == 0x7f {
-				return -1
-			}
-			return c
-		}, strings.ToValidUTF8(v, "\uFFFD"))
-		return strings.TrimSpace(v)
-	}
-	name, email := clean(who.Name), clean(who.Email)
-	if name == "" || when.IsZero() {
-		return "", errors.New("a name and a time are needed")
-	}
-	return fmt.Sprintf("%s <%s> %d %s", name, email, when.Unix(), when.Format("-0700")), nil
+// printable is a name or an address without what git gives a meaning to.
+func printable(v string) string {
+	v = strings.Map(func(c rune) rune {
+		if c < ' ' || c == '<' || c == '>' || c == 0x7f {
+			return -1
+		}
+		return c
+	}, strings.ToValidUTF8(v, "\uFFFD"))
+	return strings.TrimSpace(v)
 }
 
 // UpdateRef moves ref (refs/…) from old to new. An empty old means that the
@@ -313,7 +313,7 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 		return fmt.Errorf("update %s: not a full ref name", quote(ref))
 	}
 	for _, oid := range []OID{newOID, oldOID} {
-		if oid != "" && !r.algo.owns(oid) {
+		if oid != "" && !oid.Valid() {
 			return fmt.Errorf("update %s: %s is not an object name", ref, quote(string(oid)))
 		}
 	}
@@ -325,7 +325,7 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 		args = append(args, "-d", "--end-of-options", ref, string(oldOID))
 	} else {
 		if oldOID == "" {
-			oldOID = r.algo.zero()
+			oldOID = noOID
 		}
 		args = append(args, "-m", "ralph", "--end-of-options", ref, string(newOID), string(oldOID))
 	}
@@ -341,7 +341,7 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 	if readErr != nil && exitCode(readErr) != 1 {
 		return fmt.Errorf("update %s: %w", ref, err)
 	}
-	if oldOID == r.algo.zero() {
+	if oldOID == noOID {
 		oldOID = ""
 	}
 	if OID(strings.TrimSpace(string(at))) != oldOID {
@@ -364,17 +364,16 @@ func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, limit int
 // Names lists what lies directly in a tree, in git's order; names of directories end
 // in "/".
 func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
-	data, err := r.read(ctx, kindTree, tree, maxTree)
-	if err != nil {
-		return nil, fmt.Errorf("list a tree: %w", err)
-	}
-	items, err := parseTree(r.algo, data)
+	items, err := r.items(ctx, tree)
 	if err != nil {
 		return nil, fmt.Errorf("list a tree: %w", err)
 	}
 	names := make([]string, len(items))
 	for i, item := range items {
-		names[i] = item.sortKey()
+		names[i] = item.name
+		if item.isDir() {
+			names[i] += "/"
+		}
 	}
 	return names, nil
 }
@@ -382,8 +381,8 @@ func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
 // NamesIn is [Repo.Names] of a directory in a commit or tree; it has none where there is
 // no such directory.
 func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, error) {
-	item, err := r.lookupPacked(ctx, treeish, dir)
-	if errors.Is(err, ErrNotFound) || err == nil && item.mode&modeKind != modeDir {
+	item, err := r.lookup(ctx, treeish, dir)
+	if errors.Is(err, ErrNotFound) || err == nil && !item.isDir() {
 		return nil, nil
 	}
 	if err != nil {
@@ -395,30 +394,12 @@ func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, 
 // ModeOf is the mode of what a tree or commit has at a path: that of a file, or 040000 for a
 // directory. ErrNotFound where there is nothing.
 func (r *Repo) ModeOf(ctx context.Context, treeish OID, path string) (uint32, error) {
-	item, err := r.lookupPacked(ctx, treeish, path)
+	item, err := r.lookup(ctx, treeish, path)
 	return item.mode, err
 }
 
 func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
-	if err := cleanPath(path); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	if !r.algo.owns(treeish) {
-		return nil, ErrNotFound
-	}
-	// The newest trees are loose files, read without a process.
-	tree := treeish
-	if kind, data, err := r.readLoose(treeish, maxCommit); err == nil && kind == kindCommit {
-		info, err := parseCommit(treeish, data)
-		if err != nil {
-			return nil, err
-		}
-		tree = info.Tree
-	}
-	item, err := r.lookup(tree, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		item, err = r.lookupPacked(ctx, treeish, path)
-	}
+	item, err := r.lookup(ctx, treeish, path)
 	if err != nil {
 		return nil, err
 	}
@@ -428,33 +409,10 @@ func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int
 	return r.Blob(ctx, item.oid, limit)
 }
 
-// lookupPacked asks git for the entry at path.
-func (r *Repo) lookupPacked(ctx context.Context, treeish OID, path string) (treeItem, error) {
-	out, err := r.call(ctx, call{args: []string{
-		"ls-tree", "-z", "--full-tree", "--end-of-options", string(treeish), path,
-	}, env: []string{
-		"GIT_LITERAL_PATHSPECS=1",
-	}})
-	if exitCode(err) == 128 && strings.Contains(stderrOf(err), "not a tree object") {
-		return treeItem{}, ErrNotFound
-	}
-	if err != nil {
-		return treeItem{}, err
-	}
-	head, _, _ := strings.Cut(string(out), "\t")
-	fields := strings.Fields(head)
-	if len(fields) != 3 {
-		return treeItem{}, ErrNotFound
-	}
-	mode, err := strconv.ParseUint(fields[0], 8, 32)
-	if err != nil {
-		return treeItem{}, fmt.Errorf("git ls-tree: answered %s", quote(head))
-	}
-	oid, err := ParseOID(fields[2])
-	return treeItem{mode: uint32(mode), oid: oid}, err
-}
-
 // Blob returns the content of a blob of at most limit bytes.
 func (r *Repo) Blob(ctx context.Context, oid OID, limit int64) ([]byte, error) {
-	return r.read(ctx, kindBlob, oid, limit)
+	if !oid.Valid() {
+		return nil, fmt.Errorf("blob %s: %w", quote(string(oid)), ErrNotFound)
+	}
+	return r.read(ctx, kindBlob, string(oid), limit)
 }

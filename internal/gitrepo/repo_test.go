@@ -187,10 +187,13 @@ func TestOpenLocalRefuses(t *testing.T) {
 	bare := t.TempDir()
 	mustGit(t, bare, "init", "-q", "--bare")
 	repo := person(t, files{"a": "a"})
+	long := t.TempDir()
+	mustGit(t, long, "init", "-q", "--object-format=sha256")
 	for name, tt := range map[string]struct{ dir, want string }{
 		"no repository":      {plain, "is not in a git repository"},
 		"no commit":          {unborn, "has no commit yet"},
 		"bare":               {bare, "bare repository"},
+		"SHA-256":            {long, "names its objects by sha256"},
 		"inside the git dir": {filepath.Join(repo, ".git"), "git dir"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -65,11 +64,13 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	s := &snapper{
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
-		blobs: newCrew(),
 	}
 	err = s.dir(ctx, root, "", newScope(), 0)
-	if err == nil && w.repo.quarantine != "" && w.repo.quarantined.Load()+s.newBytes > w.MaxQuarantine {
-		err = tooMuchError(fmt.Sprintf("more than %d MiB in all attempts of this run", w.MaxQuarantine>>20))
+	if err == nil {
+		var full bool
+		if full, err = w.repo.full(s.newBytes, w.MaxFork); full && err == nil {
+			err = tooMuchError(fmt.Sprintf("more than %d MiB in all attempts of this task", w.MaxFork>>20))
+		}
 	}
 	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {
 		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}, Untracked: []string{""}}, nil
@@ -77,13 +78,10 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err == nil {
 		err = s.takeAll(ctx, root)
 	}
-	if stored := s.blobs.wait(); err == nil {
-		err = stored
-	}
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	tree, err := s.finish()
+	tree, err := s.finish(ctx)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
@@ -116,9 +114,9 @@ type snapper struct {
 	entries []entry
 	state   []entryState
 	added   []entry
-	// changed: some entry has other content; restamped: only another stamp.
-	changed, restamped bool
-	refused            []Refusal
+	// restamped: some entry has another stamp.
+	restamped bool
+	refused   []Refusal
 	// refusedDirs are the directories of the tree that were not entered.
 	refusedDirs []string
 	nested      []string
@@ -131,8 +129,6 @@ type snapper struct {
 	newBytes int64
 	// ignoreBytes is how much the .gitignore files hold.
 	ignoreBytes int64
-	// blobs stores contents while the walk goes on.
-	blobs *crew
 }
 
 // unreadFile is a file that is new or may have changed; i is its place in the old
@@ -207,11 +203,11 @@ func (s *snapper) readRules(dir *os.File, prefix string, scope *ignoreScope) err
 // unchanged says whether a file has the content of an entry.
 func (s *snapper) unchanged(dir *os.File, name string, e entry) bool {
 	info, err := lstatAt(dir, name)
-	if err != nil || !info.isRegular() || info.stamp.size != e.stat.size {
+	if err != nil || !info.isRegular() || info.stamp.Size != e.Stat.Size {
 		return false
 	}
-	oid, _, err := s.w.hashAt(dir, name, info, e.oid, nil)
-	return err == nil && oid == e.oid
+	oid, _, err := hashAt(dir, name, info)
+	return err == nil && oid == e.OID
 }
 
 func (s *snapper) name(
@@ -230,7 +226,7 @@ func (s *snapper) name(
 		s.refuseAt(path, "nested git repository", i, tracked)
 		return nil
 	}
-	if tracked && s.old.entries[i].withheld {
+	if tracked && s.old.entries[i].Withheld {
 		return s.withheld(dir, path, name, i, info)
 	}
 	if tracked && s.old.fresh(s.old.entries[i], info) {
@@ -272,7 +268,7 @@ func (s *snapper) later(f unreadFile) error {
 	case !f.tracked:
 		s.newFiles++
 		s.newBytes += f.info.size
-	case s.old.entries[f.i].stat.size != f.info.stamp.size:
+	case s.old.entries[f.i].Stat.Size != f.info.stamp.Size:
 		s.newBytes += f.info.size
 	}
 	switch {
@@ -301,7 +297,7 @@ func (s *snapper) takeAll(ctx context.Context, root *os.File) error {
 			s.refuseAt(f.path, errChanged.Error(), f.i, f.tracked)
 			continue
 		}
-		if err := s.take(dir, f.path, name, f.i, f.tracked, f.info); err != nil {
+		if err := s.take(ctx, dir, f.path, name, f.i, f.tracked, f.info); err != nil {
 			return err
 		}
 	}
@@ -323,7 +319,7 @@ func (s *snapper) nestedGit(prefix, name string, info fileInfo) bool {
 // withheld deals with an entry that is never on disk.
 func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo) error {
 	s.state[i] = held
-	if s.old.entries[i].mode != ModeSubmodule {
+	if s.old.entries[i].Mode != ModeSubmodule {
 		s.refuse(path, "stands where the repository has a link that is not exported")
 		return nil
 	}
@@ -385,29 +381,21 @@ func (s *snapper) badFile(dir *os.File, path, name string, info fileInfo) string
 }
 
 // take reads a file that is new or may have changed.
-func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, info fileInfo) error {
+func (s *snapper) take(
+	ctx context.Context, dir *os.File, path, name string, i int, tracked bool, info fileInfo,
+) error {
 	var was entry
 	if tracked {
 		was = s.old.entries[i]
 	}
-	store := func(oid OID, data []byte) {
-		s.blobs.do(func() error { return s.w.repo.put(oid, kindBlob, data) })
-	}
 	tooLarge := info.size > s.w.MaxFileSize
-	if tooLarge {
-		store = nil // only to see whether a large file of the repository changed
-		if !tracked || was.stat.size != info.stamp.size {
-			s.refuseAt(path, s.tooLarge(info), i, tracked)
-			return nil
-		}
+	if tooLarge && (!tracked || was.Stat.Size != info.stamp.Size) {
+		s.refuseAt(path, s.tooLarge(info), i, tracked)
+		return nil
 	}
-	large := info.isRegular() && info.size > maxHeld
-	if large {
-		store = nil
-	}
-	oid, info, err := s.w.hashAt(dir, name, info, was.oid, store)
-	if large && !tooLarge && err == nil && oid != was.oid {
-		err = s.w.storeLarge(dir, name, oid, info.size)
+	oid, info, err := hashAt(dir, name, info)
+	if err == nil && oid != was.OID && !tooLarge {
+		oid, err = s.w.storeAt(ctx, dir, name, info)
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -418,23 +406,21 @@ func (s *snapper) take(dir *os.File, path, name string, i int, tracked bool, inf
 		return nil
 	case err != nil:
 		return fmt.Errorf("read %s: %w", quotePath(path), err)
-	case tooLarge && oid != was.oid:
+	case tooLarge && oid != was.OID:
 		s.refuseAt(path, s.tooLarge(info), i, tracked)
 		return nil
 	}
 	mode := info.gitMode()
 	if !tracked {
-		s.changed = true
-		s.added = append(s.added, entry{path: path, mode: mode, oid: oid, stat: info.stamp})
+		s.added = append(s.added, entry{Path: path, Mode: mode, OID: oid, Stat: info.stamp})
 		return nil
 	}
 	s.state[i] = found
 	e := &s.entries[i]
-	e.stat = info.stamp
+	e.Stat = info.stamp
 	s.restamped = true
-	if oid != was.oid || mode != modeOnDisk(was.mode) {
-		e.oid, e.mode = oid, mode
-		s.changed = true
+	if oid != was.OID || mode != modeOnDisk(was.Mode) {
+		e.OID, e.Mode = oid, mode
 	}
 	return nil
 }
@@ -453,7 +439,7 @@ func (s *snapper) refuseAt(path, reason string, i int, tracked bool) {
 }
 
 // finish makes the tree of what the walk found.
-func (s *snapper) finish() (OID, error) {
+func (s *snapper) finish(ctx context.Context) (OID, error) {
 	// What lies below something refused was not seen, and is kept.
 	for _, path := range s.refusedDirs {
 		from, to := sortedBelow(s.old.entries, path)
@@ -464,7 +450,7 @@ func (s *snapper) finish() (OID, error) {
 		}
 	}
 	for i, e := range s.old.entries {
-		if e.withheld {
+		if e.Withheld {
 			s.state[i] = held
 		}
 	}
@@ -472,44 +458,35 @@ func (s *snapper) finish() (OID, error) {
 	s.dropTwins()
 
 	result := make([]entry, 0, len(s.entries)+len(s.added))
+	var removed, put []TreeEdit // a file may go where a directory comes
 	for i, e := range s.entries {
+		was := s.old.entries[i]
 		switch s.state[i] {
 		case gone:
-			s.changed = true
+			removed = append(removed, TreeEdit{Path: e.Path, Remove: true})
 		case held:
-			result = append(result, s.old.entries[i])
+			result = append(result, was)
 		case found:
 			result = append(result, e)
+			if e.OID != was.OID || e.Mode != was.Mode {
+				put = append(put, TreeEdit{Path: e.Path, Mode: e.Mode, OID: e.OID})
+			}
 		}
 	}
-	samePaths := s.old
-	if len(s.added) > 0 || len(result) != len(s.entries) {
-		samePaths = nil
+	for _, e := range s.added {
+		put = append(put, TreeEdit{Path: e.Path, Mode: e.Mode, OID: e.OID})
 	}
-	if len(s.added) > 0 {
-		result = append(result, s.added...)
-		slices.SortFunc(result, func(a, b entry) int { return strings.Compare(a.path, b.path) })
-	}
-	if !s.changed && s.old.tree != "" {
-		if s.restamped {
-			return s.old.tree, s.w.save(result, s.old.tree, samePaths, s.old.trees)
-		}
+	edits := append(removed, put...)
+	if len(edits) == 0 && s.old.tree != "" && !s.restamped {
 		return s.old.tree, nil
 	}
-	builder := treeBuilder{store: &s.w.repo.store, trees: map[string]OID{}}
-	if s.old.tree != "" {
-		dirty := s.dirtyDirs()
-		builder.stored = func(dir string) bool { return !dirty[dir] }
-		maps.Copy(builder.trees, s.old.trees)
-		for dir := range dirty {
-			delete(builder.trees, dir)
-		}
-	}
-	tree, err := builder.build(result)
+	result = append(result, s.added...)
+	slices.SortFunc(result, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
+	tree, err := s.w.repo.TreeWith(ctx, s.old.tree, edits)
 	if err != nil {
 		return "", err
 	}
-	return tree, s.w.save(result, tree, samePaths, builder.trees)
+	return tree, s.w.save(result, tree)
 }
 
 // dropConflicts refuses new files that stand where a kept one needs a
@@ -524,7 +501,7 @@ func (s *snapper) dropConflicts() {
 		if state != held {
 			continue
 		}
-		path := s.old.entries[i].path
+		path := s.old.entries[i].Path
 		kept[path] = true
 		for dir, _ := splitPath(path); dir != "" && !needs[dir]; dir, _ = splitPath(dir) {
 			needs[dir] = true
@@ -534,37 +511,13 @@ func (s *snapper) dropConflicts() {
 		return
 	}
 	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
-		clash := needs[e.path]
-		for dir, _ := splitPath(e.path); dir != "" && !clash; dir, _ = splitPath(dir) {
+		clash := needs[e.Path]
+		for dir, _ := splitPath(e.Path); dir != "" && !clash; dir, _ = splitPath(dir) {
 			clash = kept[dir]
 		}
 		if clash {
-			s.refuse(e.path, "stands in the way of a file that is kept")
+			s.refuse(e.Path, "stands in the way of a file that is kept")
 		}
 		return clash
 	})
-}
-
-// dirtyDirs lists the directories whose tree object is a new one.
-func (s *snapper) dirtyDirs() map[string]bool {
-	dirty := map[string]bool{}
-	mark := func(path string) {
-		for dir := path; dir != ""; {
-			dir, _ = splitPath(dir)
-			if dirty[dir] {
-				return
-			}
-			dirty[dir] = true
-		}
-	}
-	for i := range s.entries {
-		was, is := &s.old.entries[i], &s.entries[i]
-		if s.state[i] == gone || (s.state[i] == found && (was.oid != is.oid || was.mode != is.mode)) {
-			mark(was.path)
-		}
-	}
-	for i := range s.added {
-		mark(s.added[i].path)
-	}
-	return dirty
 }

@@ -3,12 +3,11 @@ package gitrepo
 import (
 	"bytes"
 	"context"
+	"crypto/sha1" // #nosec G505 -- git's object names are SHA-1
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -40,41 +39,33 @@ func (i treeItem) sortKey() string {
 	return i.name
 }
 
-func parseTree(a algo, data []byte) ([]treeItem, error) {
+func parseTree(data []byte) ([]treeItem, error) {
 	var items []treeItem
 	for len(data) > 0 {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, name, ok2 := strings.Cut(string(head), " ")
-		if !ok || !ok2 || name == "" || strings.Contains(name, "/") || len(rest) < a.size {
+		if !ok || !ok2 || name == "" || strings.Contains(name, "/") || len(rest) < sha1.Size {
 			return nil, errors.New("the tree object is broken")
 		}
 		m, err := strconv.ParseUint(mode, 8, 32)
 		if err != nil {
 			return nil, fmt.Errorf("the tree object is broken: mode %s", quote(mode))
 		}
-		items = append(items, treeItem{mode: uint32(m), name: name, oid: OID(hex.EncodeToString(rest[:a.size]))})
-		data = rest[a.size:]
+		items = append(items, treeItem{mode: uint32(m), name: name, oid: OID(hex.EncodeToString(rest[:sha1.Size]))})
+		data = rest[sha1.Size:]
 	}
 	return items, nil
 }
 
-func appendItem(buf []byte, i treeItem) []byte {
-	buf = strconv.AppendUint(buf, uint64(i.mode), 8)
-	buf = append(buf, ' ')
-	buf = append(buf, i.name...)
-	buf = append(buf, 0)
-	return i.oid.appendRaw(buf)
-}
-
 // entry is one file of a whole tree, and what the host knows of its copy on
-// disk.
+// disk. The names of the fields are written to the file of an index.
 type entry struct {
-	path string
-	mode uint32
-	oid  OID
-	// withheld entries are part of the tree and never of the directory.
-	withheld bool
-	stat     fileStamp
+	Path string
+	Mode uint32
+	OID  OID
+	// Withheld entries are part of the tree and never of the directory.
+	Withheld bool
+	Stat     fileStamp
 }
 
 // listTree lists every file of a tree, sorted by path.
@@ -90,16 +81,16 @@ func (s *store) listTree(ctx context.Context, tree OID) ([]entry, error) {
 		}
 		head, path, ok := strings.Cut(record, "\t")
 		fields := strings.Fields(head)
-		if !ok || len(fields) != 3 || !s.algo.owns(OID(fields[2])) {
+		if !ok || len(fields) != 3 || !OID(fields[2]).Valid() {
 			return nil, fmt.Errorf("git ls-tree: answered %s", quote(record))
 		}
 		mode, err := strconv.ParseUint(fields[0], 8, 32)
 		if err != nil {
 			return nil, fmt.Errorf("git ls-tree: answered %s", quote(record))
 		}
-		entries = append(entries, entry{path: path, mode: uint32(mode), oid: OID(fields[2])})
+		entries = append(entries, entry{Path: path, Mode: uint32(mode), OID: OID(fields[2])})
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
 	return entries, nil
 }
 
@@ -111,89 +102,11 @@ func (r *Repo) Files(ctx context.Context, tree OID) ([]string, error) {
 	}
 	paths := make([]string, 0, len(entries))
 	for _, e := range entries {
-		if e.mode&modeKind == ModeFile&modeKind {
-			paths = append(paths, e.path)
+		if e.Mode&modeKind == ModeFile&modeKind {
+			paths = append(paths, e.Path)
 		}
 	}
 	return paths, nil
-}
-
-// Files is [Repo.Files] for who has a tree much like it in a directory: it starts with
-// what that holds.
-func (w *Worktree) Files(ctx context.Context, tree OID) ([]string, error) {
-	x, err := w.load()
-	if err != nil {
-		return nil, fmt.Errorf("list the files of a tree: %w", err)
-	}
-	if x.tree == "" {
-		return w.repo.Files(ctx, tree)
-	}
-	diff, err := w.repo.Diff(ctx, x.tree, tree)
-	if err != nil {
-		return nil, fmt.Errorf("list the files of a tree: %w", err)
-	}
-	paths := make([]string, 0, len(x.entries)+len(diff))
-	differ := make(map[string]bool, len(diff))
-	for _, c := range diff {
-		differ[c.Path] = true
-		if c.NewMode&modeKind == ModeFile&modeKind {
-			paths = append(paths, c.Path)
-		}
-	}
-	for _, e := range x.entries {
-		if e.mode&modeKind == ModeFile&modeKind && !differ[e.path] {
-			paths = append(paths, e.path)
-		}
-	}
-	slices.Sort(paths)
-	return paths, nil
-}
-
-// treeBuilder makes tree objects from sorted entries.
-type treeBuilder struct {
-	store *store
-	// stored says that the tree object of a directory is there already, so that
-	// only its name is needed. Nil means none is.
-	stored func(dir string) bool
-	// trees holds the names of directories' trees. What is in it is taken from
-	// it, the rest is added.
-	trees map[string]OID
-}
-
-func (b *treeBuilder) build(entries []entry) (OID, error) { return b.dir(entries, "") }
-
-// dir builds the tree of the directory with this prefix ("" or "a/b/").
-func (b *treeBuilder) dir(entries []entry, prefix string) (OID, error) {
-	path := strings.TrimSuffix(prefix, "/")
-	if oid, known := b.trees[path]; known {
-		return oid, nil
-	}
-	buf := make([]byte, 0, 48*min(len(entries), 1000))
-	for i := 0; i < len(entries); {
-		name := entries[i].path[len(prefix):]
-		slash := strings.IndexByte(name, '/')
-		if slash < 0 {
-			buf = appendItem(buf, treeItem{entries[i].mode, name, entries[i].oid})
-			i++
-			continue
-		}
-		sub := entries[i].path[:len(prefix)+slash+1]
-		end := i + sort.Search(len(entries)-i, func(n int) bool { return !strings.HasPrefix(entries[i+n].path, sub) })
-		oid, err := b.dir(entries[i:end], sub)
-		if err != nil {
-			return "", err
-		}
-		buf = appendItem(buf, treeItem{modeDir, name[:slash], oid})
-		i = end
-	}
-	oid := b.store.algo.sum(kindTree, buf)
-	if b.stored == nil || !b.stored(path) {
-		if _, err := b.store.write(kindTree, buf); err != nil {
-			return "", err
-		}
-	}
-	b.trees[path] = oid
-	return oid, nil
 }
 
 // TreeEdit puts one file into a tree or takes a file or directory out of it.
@@ -211,10 +124,10 @@ type TreeEdit struct {
 
 // TreeWith returns the tree that base becomes by the edits, applied in order.
 // A file put where a directory is replaces it, and the other way round.
-// Directories left empty disappear.
+// Directories left empty disappear. An empty base is the empty tree.
 func (r *Repo) TreeWith(ctx context.Context, base OID, edits []TreeEdit) (OID, error) {
 	root := &treeNode{item: treeItem{mode: modeDir, oid: base}}
-	if err := r.prefetch(ctx, root, edits); err != nil {
+	if err := r.open(ctx, root); err != nil {
 		return "", fmt.Errorf("edit tree %s: %w", base, err)
 	}
 	for _, e := range edits {
@@ -222,7 +135,7 @@ func (r *Repo) TreeWith(ctx context.Context, base OID, edits []TreeEdit) (OID, e
 			return "", fmt.Errorf("edit tree %s: %s: %w", base, quotePath(e.Path), err)
 		}
 	}
-	oid, err := r.seal(root)
+	oid, err := r.seal(ctx, root)
 	if err != nil {
 		return "", fmt.Errorf("edit tree %s: %w", base, err)
 	}
@@ -237,69 +150,22 @@ type treeNode struct {
 	children map[string]*treeNode
 }
 
-func (n *treeNode) load(a algo, data []byte) error {
-	items, err := parseTree(a, data)
+// open reads the items of a directory.
+func (r *Repo) open(ctx context.Context, n *treeNode) error {
+	n.loaded = true
+	n.children = map[string]*treeNode{}
+	if n.item.oid == "" {
+		n.changed = true
+		return nil
+	}
+	items, err := r.items(ctx, n.item.oid)
 	if err != nil {
 		return err
 	}
-	n.loaded = true
-	n.children = make(map[string]*treeNode, len(items))
 	for _, item := range items {
 		n.children[item.name] = &treeNode{item: item}
 	}
 	return nil
-}
-
-// prefetch reads the directories on the way to the edits, with at most one git
-// process.
-func (r *Repo) prefetch(ctx context.Context, root *treeNode, edits []TreeEdit) error {
-	base := root.item.oid
-	if !r.algo.owns(base) {
-		return fmt.Errorf("tree %s: %w", quote(string(base)), ErrNotFound)
-	}
-	// Loose trees are read when they are needed, without a process.
-	if _, _, err := r.readLoose(base, maxTree); err == nil {
-		return nil
-	}
-	dirs := []string{""}
-	for _, e := range edits {
-		if err := cleanPath(e.Path); err != nil {
-			return err
-		}
-		for i := range len(e.Path) {
-			if e.Path[i] == '/' {
-				dirs = append(dirs, e.Path[:i])
-			}
-		}
-	}
-	slices.Sort(dirs)
-	dirs = slices.Compact(dirs)
-	names := make([]string, len(dirs))
-	for i, d := range dirs {
-		names[i] = string(base) + ":" + d
-	}
-	return r.batch(ctx, names, func(i int, o object) error {
-		if o.kind != kindTree {
-			if dirs[i] == "" {
-				return fmt.Errorf("tree %s: %w", base, ErrNotFound)
-			}
-			return nil // a file, or nothing: the edit makes it
-		}
-		data, err := o.bytes(maxTree)
-		if err != nil {
-			return err
-		}
-		// Sorted order brings each directory after its parent.
-		n := root
-		if dirs[i] != "" {
-			for part := range strings.SplitSeq(dirs[i], "/") {
-				if n = n.children[part]; n == nil {
-					return nil
-				}
-			}
-		}
-		return n.load(r.algo, data)
-	})
 }
 
 func (r *Repo) apply(ctx context.Context, root *treeNode, e TreeEdit) error {
@@ -311,11 +177,7 @@ func (r *Repo) apply(ctx context.Context, root *treeNode, e TreeEdit) error {
 	for i, part := range parts {
 		n.changed = true
 		if !n.loaded {
-			data, err := r.read(ctx, kindTree, n.item.oid, maxTree)
-			if err != nil {
-				return err
-			}
-			if err := n.load(r.algo, data); err != nil {
+			if err := r.open(ctx, n); err != nil {
 				return err
 			}
 		}
@@ -357,7 +219,7 @@ func (r *Repo) edit(ctx context.Context, dir *treeNode, name string, e TreeEdit)
 		if oid, err = r.WriteBlob(ctx, e.Data); err != nil {
 			return err
 		}
-	} else if !r.algo.owns(oid) {
+	} else if !oid.Valid() {
 		return fmt.Errorf("%s is not an object name here", quote(string(oid)))
 	}
 	dir.children[name] = &treeNode{item: treeItem{mode: mode, name: name, oid: oid}}
@@ -365,14 +227,14 @@ func (r *Repo) edit(ctx context.Context, dir *treeNode, name string, e TreeEdit)
 }
 
 // seal writes the changed trees, deepest first.
-func (r *Repo) seal(n *treeNode) (OID, error) {
-	if !n.changed && n.item.oid != "" {
+func (r *Repo) seal(ctx context.Context, n *treeNode) (OID, error) {
+	if !n.changed {
 		return n.item.oid, nil
 	}
 	items := make([]treeItem, 0, len(n.children))
 	for name, child := range n.children {
 		if child.item.isDir() {
-			oid, err := r.seal(child)
+			oid, err := r.seal(ctx, child)
 			if err != nil {
 				return "", err
 			}
@@ -384,46 +246,46 @@ func (r *Repo) seal(n *treeNode) (OID, error) {
 		}
 		items = append(items, child.item)
 	}
-	slices.SortFunc(items, func(a, b treeItem) int { return strings.Compare(a.sortKey(), b.sortKey()) })
-	var buf []byte
-	for _, item := range items {
-		buf = appendItem(buf, item)
-	}
-	return r.write(kindTree, buf)
+	return r.writeTree(ctx, items)
 }
 
 // WriteBlob stores data and returns its name.
 func (r *Repo) WriteBlob(ctx context.Context, data []byte) (OID, error) {
-	if err := ctx.Err(); err != nil {
-		return "", context.Cause(ctx)
-	}
-	return r.write(kindBlob, data)
+	return r.writeBlob(ctx, bytes.NewReader(data), int64(len(data)))
 }
 
-// lookup walks from a tree to a path, reading loose trees only. It returns
-// fs.ErrNotExist when one is packed.
-func (s *store) lookup(tree OID, path string) (treeItem, error) {
-	item := treeItem{mode: modeDir, oid: tree}
-	for part := range strings.SplitSeq(path, "/") {
-		if !item.isDir() {
-			return treeItem{}, ErrNotFound
-		}
-		kind, data, err := s.readLoose(item.oid, maxTree)
-		if err != nil {
-			return treeItem{}, err
-		}
-		if kind != kindTree {
-			return treeItem{}, fs.ErrNotExist
-		}
-		items, err := parseTree(s.algo, data)
-		if err != nil {
-			return treeItem{}, err
-		}
-		at := slices.IndexFunc(items, func(i treeItem) bool { return i.name == part })
-		if at < 0 {
-			return treeItem{}, ErrNotFound
-		}
-		item = items[at]
+// items lists a tree or that of a commit.
+func (s *store) items(ctx context.Context, treeish OID) ([]treeItem, error) {
+	if !treeish.Valid() {
+		return nil, fmt.Errorf("tree %s: %w", quote(string(treeish)), ErrNotFound)
 	}
-	return item, nil
+	data, err := s.read(ctx, kindTree, string(treeish)+"^{tree}", maxTree)
+	if err != nil {
+		return nil, err
+	}
+	return parseTree(data)
+}
+
+// lookup finds what a tree or commit has at a path. ErrNotFound where that is nothing.
+func (s *store) lookup(ctx context.Context, treeish OID, path string) (treeItem, error) {
+	if err := cleanPath(path); err != nil {
+		return treeItem{}, fmt.Errorf("%w: %w", ErrNotFound, err)
+	}
+	if !treeish.Valid() {
+		return treeItem{}, ErrNotFound
+	}
+	dir, name := splitPath(path)
+	data, err := s.read(ctx, kindTree, string(treeish)+":"+dir, maxTree)
+	if err != nil {
+		return treeItem{}, err
+	}
+	items, err := parseTree(data)
+	if err != nil {
+		return treeItem{}, err
+	}
+	at := slices.IndexFunc(items, func(i treeItem) bool { return i.name == name })
+	if at < 0 {
+		return treeItem{}, ErrNotFound
+	}
+	return items[at], nil
 }

@@ -1,8 +1,8 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -28,9 +28,8 @@ const (
 	// tree before. A commit through GitHub's API takes 35 MiB.
 	DefaultMaxNewFiles = 50_000
 	DefaultMaxNewBytes = 256 << 20
-	// DefaultMaxQuarantine bounds what the attempts of a run leave in its quarantine
-	// until it ends.
-	DefaultMaxQuarantine = 2 << 30
+	// DefaultMaxFork bounds what attempts leave in the fork of a run until it is tidied.
+	DefaultMaxFork = 2 << 30
 )
 
 // maxDepth bounds how deep directories may nest. What a repository has deeper is
@@ -45,9 +44,9 @@ type Worktree struct {
 	dir   string
 	index string
 	// MaxFileSize is in bytes.
-	MaxFileSize, MaxNewBytes, MaxQuarantine int64
-	MaxFiles, MaxNewFiles                   int
-	// cached is what the index file holds, and seen its stamp.
+	MaxFileSize, MaxNewBytes, MaxFork int64
+	MaxFiles, MaxNewFiles             int
+	// cached is what the index file holds.
 	cached *index
 	// ignores keeps parsed .gitignore files by the name of their content, and
 	// ignoresSize says how much they hold.
@@ -55,8 +54,7 @@ type Worktree struct {
 	ignoresSize int64
 }
 
-// Export makes dir hold exactly the files of tree, apart from files that its
-// .gitignore rules exclude (build caches), which stay. indexPath names the
+// Export makes dir hold exactly the files of tree. indexPath names the
 // host's index of the directory; it lies outside of dir and may be missing.
 // What the directory holds already is not written again, whichever tree it
 // held before and wherever an earlier call was cut off.
@@ -73,7 +71,7 @@ func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath strin
 	if err := w.prepare(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	if err := w.sync(ctx, tree, true); err != nil {
+	if err := w.sync(ctx, tree, false); err != nil {
 		return nil, fmt.Errorf("export %s: %w", tree, err)
 	}
 	return w, nil
@@ -83,7 +81,7 @@ func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath strin
 func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
-		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxQuarantine: DefaultMaxQuarantine,
+		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxFork: DefaultMaxFork,
 		ignores: map[OID][]*ignoreRule{},
 	}
 	var err error
@@ -121,11 +119,29 @@ func (w *Worktree) prepare() error {
 // Dir is the directory.
 func (w *Worktree) Dir() string { return w.dir }
 
-// Reset makes the directory exactly tree, removing everything else; ignored
-// files only if keepIgnored is false. The agent's disposable .git goes in
+// Adopt takes up a directory that Export filled, as it stands now: nothing in
+// it is read or changed, so that an agent may be at work there. os.ErrNotExist
+// where there is no such directory.
+func (r *Repo) Adopt(dir, indexPath string) (*Worktree, error) {
+	w, err := r.worktree(dir, indexPath)
+	if err != nil {
+		return nil, fmt.Errorf("adopt: %w", err)
+	}
+	info, err := os.Lstat(w.dir)
+	if err != nil {
+		return nil, fmt.Errorf("adopt: %w", err)
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("adopt: %s is not a directory", quotePath(w.dir))
+	}
+	return w, nil
+}
+
+// Reset makes the directory hold exactly the tree. Where untracked files are kept, those
+// stay that are neither of it nor of the tree before. The agent's disposable .git goes in
 // either case.
-func (w *Worktree) Reset(ctx context.Context, tree OID, keepIgnored bool) error {
-	if err := w.sync(ctx, tree, keepIgnored); err != nil {
+func (w *Worktree) Reset(ctx context.Context, tree OID, keepUntracked bool) error {
+	if err := w.sync(ctx, tree, keepUntracked); err != nil {
 		return fmt.Errorf("reset to %s: %w", tree, err)
 	}
 	return nil
@@ -136,7 +152,7 @@ func (w *Worktree) load() (*index, error) {
 	if w.cached != nil {
 		return w.cached, nil
 	}
-	x, err := readIndex(&w.repo.store, w.index)
+	x, err := readIndex(w.index)
 	if err != nil {
 		return nil, err
 	}
@@ -144,39 +160,36 @@ func (w *Worktree) load() (*index, error) {
 	return x, nil
 }
 
-// save replaces the host's index. Where the paths are those of the index like,
-// that spares work. Trees may be empty.
-func (w *Worktree) save(entries []entry, tree OID, like *index, trees map[string]OID) error {
+// IndexTree is the tree that an index file speaks of, "" for none.
+func IndexTree(path string) (OID, error) {
+	x, err := readIndex(path)
+	if err != nil {
+		return "", err
+	}
+	return x.tree, nil
+}
+
+// save replaces the host's index.
+func (w *Worktree) save(entries []entry, tree OID) error {
 	w.cached = nil
-	written, err := writeIndex(&w.repo.store, w.index, entries)
+	written, err := writeIndex(w.index, entries, tree)
 	if err != nil {
 		return err
 	}
-	if like != nil {
-		w.cached = like.with(entries, tree, written, trees)
-		return nil
-	}
 	w.cached = newIndex(entries, tree, written)
-	w.cached.trees = trees
 	return nil
 }
 
 // syncer makes a directory hold a tree.
 type syncer struct {
-	w      *Worktree
-	old    *index
-	target *index
+	w             *Worktree
+	old, target   *index
+	keepUntracked bool
 	// done marks the entries of the target that are on disk already.
 	done []bool
-	// extra are untracked files and directories, to be judged by the rules of
-	// the target's .gitignore files once those are on disk.
-	extra []string
-	// more: there are others than extra holds.
-	more        bool
-	keepIgnored bool
 }
 
-func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
+func (w *Worktree) sync(ctx context.Context, tree OID, keepUntracked bool) error {
 	old, err := w.load()
 	if err != nil {
 		return err
@@ -194,7 +207,7 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	s := &syncer{w: w, old: old, target: target, done: make([]bool, len(target.entries)), keepIgnored: keepIgnored}
+	s := &syncer{w: w, old: old, target: target, done: make([]bool, len(target.entries)), keepUntracked: keepUntracked}
 	// Copied, since stamps are set and the old ones are still needed.
 	entries := slices.Clone(target.entries)
 	changed, err := s.dir(ctx, root, "", entries, 0)
@@ -205,62 +218,50 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepIgnored bool) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range s.extra {
-		if err := s.removeExtra(ctx, root, path); err != nil {
-			return err
-		}
-	}
 	if changed || wrote || target != old {
-		if err := w.save(entries, tree, target, target.trees); err != nil {
-			return err
-		}
-	}
-	if s.more {
-		return w.sync(ctx, tree, false)
+		return w.save(entries, tree)
 	}
 	return nil
 }
 
 // target lists the tree and decides what is withheld.
 func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, error) {
-	if !w.repo.algo.owns(tree) {
+	if !tree.Valid() {
 		return nil, fmt.Errorf("tree %s: %w", quote(string(tree)), ErrNotFound)
 	}
 	entries, err := w.repo.listTree(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	var links []OID
-	var at []int
 	for i := range entries {
 		e := &entries[i]
-		if !exportable(e.path) {
-			e.withheld = true
+		if !exportable(e.Path) {
+			e.Withheld = true
 			continue
 		}
-		switch e.mode & modeKind {
+		switch e.Mode & modeKind {
 		case ModeFile & modeKind:
 		case ModeSubmodule:
-			e.withheld = true
+			e.Withheld = true
 		case ModeSymlink:
-			if j, known := old.byPath[e.path]; known && old.entries[j].mode == e.mode && old.entries[j].oid == e.oid {
-				e.withheld = old.entries[j].withheld
+			if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
+				e.Withheld = old.entries[j].Withheld
 				continue
 			}
-			links = append(links, e.oid)
-			at = append(at, i)
+			link, err := w.repo.Blob(ctx, e.OID, maxLink)
+			if err != nil && !errors.Is(err, ErrTooLarge) {
+				return nil, err
+			}
+			e.Withheld = err != nil || badTarget(e.Path, string(link)) != ""
 		default:
-			return nil, fmt.Errorf("tree %s holds %s with mode %o", tree, quotePath(e.path), e.mode)
+			return nil, fmt.Errorf("tree %s holds %s with mode %o", tree, quotePath(e.Path), e.Mode)
 		}
 	}
-	err = w.repo.readEach(ctx, links, func(i int, size int64, r io.Reader) error {
-		target, err := io.ReadAll(io.LimitReader(r, 4097))
-		e := &entries[at[i]]
-		e.withheld = size > 4096 || badTarget(e.path, string(target)) != ""
-		return err
-	})
-	return entries, err
+	return entries, nil
 }
+
+// maxLink is how long the target of a symbolic link is at most.
+const maxLink = 4096
 
 // exportable says whether a path of a tree can be one of a directory.
 func exportable(path string) bool {
@@ -268,46 +269,37 @@ func exportable(path string) bool {
 }
 
 // dir compares one directory with the target, keeps what is right, and removes
-// what is in the way. It says whether a stamp changed.
+// what is in the way or too much. It says whether a stamp changed.
 func (s *syncer) dir(
 	ctx context.Context, dir *os.File, prefix string, entries []entry, depth int,
 ) (changed bool, err error) {
-	names, err := s.wanted(ctx, dir, prefix)
+	names, err := s.known(ctx, dir, prefix)
 	if err != nil {
 		return false, err
 	}
 	for i, stat := range fstree.LstatAll(dir, names) {
-		name := names[i]
+		name, info := names[i], makeInfo(&stat.Stat_t)
 		path := prefix + name
-		if path == ".git" {
-			if err := fstree.RemoveAt(ctx, dir, name); err != nil {
-				return changed, err
-			}
+		if errors.Is(stat.Err, fs.ErrNotExist) {
 			continue
+		}
+		if stat.Err != nil {
+			return changed, stat.Err
 		}
 		at, isFile := s.target.byPath[path]
-		info, err := makeInfo(&stat.Stat_t), stat.Err
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return changed, err
-		}
+		_, isDir := s.target.dirs[path]
+		_, wasDir := s.old.dirs[path]
 		if isFile {
 			kept, restamped, err := s.keep(dir, name, &entries[at], info)
 			if err != nil {
 				return changed, err
 			}
 			changed = changed || restamped
-			s.done[at] = kept
-			if !kept {
-				if err := fstree.RemoveAt(ctx, dir, name); err != nil {
-					return changed, err
-				}
+			if s.done[at] = kept; kept {
+				continue
 			}
-			continue
 		}
-		if !info.isDir() || depth == maxDepth {
+		if isFile || !info.isDir() || depth == maxDepth || !isDir && !(wasDir && s.keepUntracked) {
 			if err := fstree.RemoveAt(ctx, dir, name); err != nil {
 				return changed, err
 			}
@@ -323,35 +315,47 @@ func (s *syncer) dir(
 			return changed, err
 		}
 		changed = changed || subChanged
+		if !isDir { // it goes where nothing untracked is in it
+			_ = unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR)
+		}
 	}
 	return changed, nil
 }
 
-// maxExtra bounds the untracked files that are noted. The rest has its turn when
-// these are gone, and is then removed even where it is ignored.
-const maxExtra = 100_000
-
-// wanted lists what a directory has of the target, or needs for it, and notes the
-// rest as extra. Files are removed only after the directory has been read.
-func (s *syncer) wanted(ctx context.Context, dir *os.File, prefix string) ([]string, error) {
-	var wanted []string
-	err := eachBatch(ctx, dir, func(names []string) error {
-		for _, name := range names {
-			path := prefix + name
-			_, isFile := s.target.byPath[path]
-			_, isDir := s.target.dirs[path]
-			switch {
-			case isFile || isDir || path == ".git":
-				wanted = append(wanted, name)
-			case len(s.extra) < maxExtra:
-				s.extra = append(s.extra, path)
-			default:
-				s.more = true
+// known lists what a directory has of the target, or had of the tree before. What is
+// untracked it removes, unless that is kept.
+func (s *syncer) known(ctx context.Context, dir *os.File, prefix string) (known []string, err error) {
+	for removed := true; removed; {
+		removed, known = false, nil
+		err := eachBatch(ctx, dir, func(names []string) error {
+			for _, name := range names {
+				path := prefix + name
+				_, isFile := s.target.byPath[path]
+				_, isDir := s.target.dirs[path]
+				_, wasFile := s.old.byPath[path]
+				_, wasDir := s.old.dirs[path]
+				switch {
+				case path == ".git", !isFile && !isDir && !s.keepUntracked:
+					removed = true
+					if err := fstree.RemoveAt(ctx, dir, name); err != nil {
+						return err
+					}
+				case isFile || isDir || wasFile || wasDir:
+					known = append(known, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if removed { // names that go away while a directory is read may hide others
+			if _, err := dir.Seek(0, io.SeekStart); err != nil {
+				return nil, err
 			}
 		}
-		return nil
-	})
-	return wanted, err
+	}
+	return known, nil
 }
 
 // enter opens a directory of the target and gives it usual permissions.
@@ -371,41 +375,41 @@ func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, e
 // keep says whether what is on disk is the entry's file already, and whether
 // its stamp had to be taken anew.
 func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept, restamped bool, err error) {
-	if e.withheld {
-		if e.mode == ModeSubmodule && info.isDir() {
+	if e.Withheld {
+		if e.Mode == ModeSubmodule && info.isDir() {
 			kept, err = s.emptyDir(dir, name, info)
 			return kept, false, err
 		}
 		return false, false, nil
 	}
-	i, known := s.old.byPath[e.path]
-	if !known || info.gitMode() != modeOnDisk(e.mode) || (!info.isRegular() && !info.isLink()) || info.links != 1 {
+	i, known := s.old.byPath[e.Path]
+	if !known || info.gitMode() != modeOnDisk(e.Mode) || (!info.isRegular() && !info.isLink()) || info.links != 1 {
 		return false, false, nil
 	}
-	if info.isRegular() && info.perm != permOf(e.mode) {
+	if info.isRegular() && info.perm != permOf(e.Mode) {
 		return false, false, nil
 	}
 	was := s.old.entries[i]
-	if was.oid != e.oid || modeOnDisk(was.mode) != modeOnDisk(e.mode) {
+	if was.OID != e.OID || modeOnDisk(was.Mode) != modeOnDisk(e.Mode) {
 		return false, false, nil
 	}
 	if s.old.fresh(was, info) {
-		e.stat = info.stamp
+		e.Stat = info.stamp
 		return true, false, nil
 	}
-	if was.stat.size != info.stamp.size {
+	if was.Stat.Size != info.stamp.Size {
 		return false, false, nil
 	}
 	// Touched, moved or of another owner: the content decides, so that a file
 	// that is right keeps its time.
-	oid, after, err := s.w.hashAt(dir, name, info, e.oid, nil)
+	oid, after, err := hashAt(dir, name, info)
 	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrPermission) {
 		return false, false, nil
 	}
-	if err != nil || oid != e.oid {
+	if err != nil || oid != e.OID {
 		return false, false, err
 	}
-	e.stat = after.stamp
+	e.Stat = after.stamp
 	return true, true, nil
 }
 
@@ -423,63 +427,35 @@ func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (bool, er
 	return len(names) == 0 && err == nil, err
 }
 
-// write puts the entries on disk that are missing there.
+// write puts the entries on disk that are missing there, and empty directories in the
+// place of submodules.
 func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wrote bool, err error) {
-	var oids []OID
-	var at []int
-	if err := s.emptyDirs(root, entries); err != nil {
-		return false, err
-	}
-	for i := range entries {
-		if !s.done[i] && !entries[i].withheld {
-			oids = append(oids, entries[i].oid)
-			at = append(at, i)
-		}
-	}
-	parts := max(1, min(crewSize(), len(oids)/perWriter))
-	c := newCrew()
-	for part := range parts {
-		from, to := len(oids)*part/parts, len(oids)*(part+1)/parts
-		c.do(func() error { return s.writePart(ctx, root, entries, oids[from:to], at[from:to]) })
-	}
-	return len(oids) > 0, c.wait()
-}
-
-// perWriter is how many files are worth a git process of their own, and a
-// processor.
-const perWriter = 500
-
-// emptyDirs makes the directories that stand for submodules.
-func (s *syncer) emptyDirs(root *os.File, entries []entry) error {
 	stack := &dirStack{root: root}
 	defer func() { stack.cut(0) }()
 	for i := range entries {
-		if s.done[i] || entries[i].mode != ModeSubmodule || !exportable(entries[i].path) {
-			continue
-		}
-		if _, err := stack.at(entries[i].path); err != nil {
-			return err
+		e := &entries[i]
+		switch {
+		case s.done[i], e.Withheld && (e.Mode != ModeSubmodule || !exportable(e.Path)):
+		case e.Withheld:
+			if _, err := stack.at(e.Path); err != nil {
+				return false, err
+			}
+		default:
+			wrote = true
+			dirPath, name := splitPath(e.Path)
+			dir, err := stack.at(dirPath)
+			if err == nil {
+				err = s.w.repo.contents(ctx, string(e.OID), func(r io.Reader, _ int64) error {
+					e.Stat, err = writeAt(dir, name, e.Mode, r)
+					return err
+				})
+			}
+			if err != nil {
+				return false, fmt.Errorf("write %s: %w", quotePath(e.Path), err)
+			}
 		}
 	}
-	return nil
-}
-
-// writePart writes the entries at some places, whose contents are the oids.
-func (s *syncer) writePart(ctx context.Context, root *os.File, entries []entry, oids []OID, at []int) error {
-	stack := &dirStack{root: root}
-	defer func() { stack.cut(0) }()
-	return s.w.repo.readEach(ctx, oids, func(i int, _ int64, r io.Reader) error {
-		e := &entries[at[i]]
-		dirPath, name := splitPath(e.path)
-		dir, err := stack.at(dirPath)
-		if err != nil {
-			return fmt.Errorf("write %s: %w", quotePath(e.path), err)
-		}
-		if e.stat, err = s.w.writeAt(dir, name, e.mode, r); err != nil {
-			return fmt.Errorf("write %s: %w", quotePath(e.path), err)
-		}
-		return nil
-	})
+	return wrote, nil
 }
 
 // permOf is the permissions of an exported file.
@@ -491,7 +467,7 @@ func permOf(mode uint32) uint32 {
 }
 
 // writeAt makes one file or link and returns its stamp.
-func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, error) {
+func writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, error) {
 	if mode == ModeSymlink {
 		target, err := io.ReadAll(io.LimitReader(r, 4097))
 		if err != nil {
@@ -513,92 +489,6 @@ func (w *Worktree) writeAt(dir *os.File, name string, mode uint32, r io.Reader) 
 	err = errors.Join(err, fstree.Retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
 	info, statErr := fstat(f)
 	return info.stamp, errors.Join(err, statErr, f.Close())
-}
-
-// removeExtra removes an untracked file or directory, or what of it is not
-// ignored. The path consists of real directories: the walk came along it.
-func (s *syncer) removeExtra(ctx context.Context, root *os.File, path string) error {
-	parts := strings.Split(path, "/")
-	dir := root
-	scope := newScope()
-	if s.keepIgnored {
-		scope.rules = s.rules(root, "")
-	}
-	for _, part := range parts[:len(parts)-1] {
-		sub, err := fstree.OpenDirAt(dir, part)
-		if dir != root {
-			_ = dir.Close()
-		}
-		if err != nil {
-			return err
-		}
-		dir = sub
-		scope = scope.below(part)
-		if s.keepIgnored {
-			scope.rules = s.rules(dir, scope.dir)
-		}
-	}
-	if dir != root {
-		defer func() { _ = dir.Close() }()
-	}
-	_, err := s.clean(ctx, dir, parts[len(parts)-1], scope, len(parts))
-	return err
-}
-
-// clean removes name unless it is ignored, and says whether something stayed.
-func (s *syncer) clean(
-	ctx context.Context, dir *os.File, name string, scope *ignoreScope, depth int,
-) (stayed bool, err error) {
-	if !s.keepIgnored || depth > maxDepth || isDotGit(name) {
-		return false, fstree.RemoveAt(ctx, dir, name)
-	}
-	info, err := lstatAt(dir, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if scope.ignores(name, info.isDir()) {
-		return true, nil
-	}
-	if !info.isDir() {
-		return false, fstree.RemoveAt(ctx, dir, name)
-	}
-	sub, err := fstree.EnterAt(dir, name, info.perm)
-	if err != nil {
-		return false, err
-	}
-	defer func() { _ = sub.Close() }()
-	// An untracked .gitignore is the agent's: it does not get a say.
-	inner := scope.below(name)
-	err = eachBatch(ctx, sub, func(names []string) error {
-		for _, n := range names {
-			kept, err := s.clean(ctx, sub, n, inner, depth+1)
-			if err != nil {
-				return err
-			}
-			stayed = stayed || kept
-		}
-		return nil
-	})
-	if err != nil || stayed {
-		return stayed, err
-	}
-	return false, fstree.RemoveAt(ctx, dir, name)
-}
-
-// rules reads the target's .gitignore in a directory, which is on disk by now.
-func (s *syncer) rules(dir *os.File, path string) []*ignoreRule {
-	name := strings.TrimPrefix(path+"/.gitignore", "/")
-	if _, tracked := s.target.byPath[name]; !tracked {
-		return nil
-	}
-	rules, _, err := s.w.ignoreRules(dir)
-	if err != nil {
-		return nil
-	}
-	return rules
 }
 
 // ignoreRules reads the .gitignore in a directory, of size bytes. None, or one
@@ -624,7 +514,10 @@ func (w *Worktree) ignoreRules(dir *os.File) (rules []*ignoreRule, size int64, e
 		return nil, 0, err
 	}
 	size = int64(len(data))
-	oid := w.repo.algo.sum(kindBlob, data)
+	oid, err := blobName(bytes.NewReader(data), size)
+	if err != nil {
+		return nil, size, err
+	}
 	if rules, known := w.ignores[oid]; known {
 		return rules, size, nil
 	}
@@ -642,93 +535,66 @@ func (w *Worktree) ignoreRules(dir *os.File) (rules []*ignoreRule, size int64, e
 // errChanged: a file was not what it had been a moment before.
 var errChanged = errors.New("changed while it was read")
 
-// hashAt reads a regular file or link that lstatAt described and names its
-// content as a blob. Content of another name than known is given to store,
-// where set; it is then held in memory.
-func (w *Worktree) hashAt(
-	dir *os.File, name string, info fileInfo, known OID, store func(OID, []byte),
-) (OID, fileInfo, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", info, err
-		}
-		oid := w.repo.algo.sum(kindBlob, []byte(target))
-		if store != nil && oid != known {
-			store(oid, []byte(target))
-		}
-		return oid, info, nil
-	}
+// openAt opens a regular file that lstatAt described, if it is the same one still.
+func openAt(dir *os.File, name string, info fileInfo) (*os.File, fileInfo, error) {
 	f, err := openFileAt(dir, name)
 	if errors.Is(err, unix.ELOOP) {
 		err = errChanged
 	}
 	if err != nil {
-		return "", info, err
+		return nil, info, err
 	}
-	defer func() { _ = f.Close() }()
 	opened, err := fstat(f)
+	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.size != info.size ||
+		opened.links != 1) {
+		err = errChanged
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, info, err
+	}
+	return f, opened, nil
+}
+
+// hashAt names the content of a regular file or link that lstatAt described.
+func hashAt(dir *os.File, name string, info fileInfo) (OID, fileInfo, error) {
+	if info.isLink() {
+		target, err := readlinkAt(dir, name)
+		if err != nil {
+			return "", info, err
+		}
+		oid, err := blobName(strings.NewReader(target), int64(len(target)))
+		return oid, info, err
+	}
+	f, opened, err := openAt(dir, name, info)
 	if err != nil {
 		return "", info, err
 	}
-	if !opened.isRegular() || opened.stamp.ino != info.stamp.ino || opened.size != info.size || opened.links != 1 {
-		return "", info, errChanged
+	defer func() { _ = f.Close() }()
+	oid, err := blobName(f, opened.size)
+	if errors.Is(err, io.EOF) {
+		err = errChanged
 	}
-	if store == nil {
-		h := w.repo.algo.new()
-		_, _ = h.Write(objectHeader(kindBlob, opened.size)) // a hash never fails
-		if _, err := io.CopyN(h, f, opened.size); err != nil {
-			return "", info, errChanged
-		}
-		return OID(hex.EncodeToString(h.Sum(nil))), opened, nil
-	}
-	data := make([]byte, opened.size)
-	if _, err := io.ReadFull(f, data); err != nil {
-		return "", info, errChanged
-	}
-	oid := w.repo.algo.sum(kindBlob, data)
-	if oid != known {
-		store(oid, data)
-	}
-	return oid, opened, nil
+	return oid, opened, err
 }
 
-// maxHeld is how large a file is at most that is held in memory as a whole.
-const maxHeld = 1 << 20
-
-// storeLarge stores a file that is too large to be held in memory, which hashAt
-// has named. The name is right for what it reads now, too, or nothing is stored.
-func (w *Worktree) storeLarge(dir *os.File, name string, oid OID, size int64) error {
-	f, err := openFileAt(dir, name)
+// storeAt stores the content of a regular file or link that hashAt described, as it is now.
+func (w *Worktree) storeAt(ctx context.Context, dir *os.File, name string, info fileInfo) (OID, error) {
+	if info.isLink() {
+		target, err := readlinkAt(dir, name)
+		if err != nil {
+			return "", err
+		}
+		return w.repo.WriteBlob(ctx, []byte(target))
+	}
+	f, opened, err := openAt(dir, name, info)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { _ = f.Close() }()
-	h := w.repo.algo.new()
-	_, _ = h.Write(objectHeader(kindBlob, size)) // a hash never fails
-	r := &checkedReader{r: io.TeeReader(io.LimitReader(f, size), h), left: size, end: func() error {
-		if OID(hex.EncodeToString(h.Sum(nil))) != oid {
-			return errChanged
-		}
-		return nil
-	}}
-	return w.repo.putFrom(oid, kindBlob, size, r)
-}
-
-// checkedReader is asked for its verdict with the last byte.
-type checkedReader struct {
-	r    io.Reader
-	left int64
-	end  func() error
-}
-
-// Read implements io.Reader.
-func (c *checkedReader) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	if c.left -= int64(n); c.left == 0 && n > 0 {
-		if bad := c.end(); bad != nil {
-			return 0, bad
-		}
+	oid, err := w.repo.writeBlob(ctx, f, opened.size)
+	if errors.Is(err, io.EOF) {
+		err = errChanged
 	}
-	return n, err
+	return oid, err
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,31 +229,38 @@ func TestExportAfterInterruption(t *testing.T) {
 	}
 }
 
-func TestResetKeepsIgnored(t *testing.T) {
+func TestResetKeepsUntracked(t *testing.T) {
 	t.Parallel()
 	for _, keep := range []bool{true, false} {
 		t.Run(fmt.Sprint(keep), func(t *testing.T) {
 			t.Parallel()
-			r := open(t, person(t, files{"a": "a", ".gitignore": "cache/\n*.o\n", "src/.gitignore": "!keep.o\n", "src/x": "x"}))
+			r := open(t, person(t, files{"a": "a", ".gitignore": "cache/\n", "src/x": "x", "gone/y": "y", "out/z": "z"}))
 			w := export(t, r)
-			before := onDisk(t, w.Dir())
-			files{
-				"cache/deep/file": "c", "x.o": "o", "junk/a.o": "o", "junk/b": "b", "src/keep.o": "not ignored", "src/y.o": "o",
-				"sneaky/.gitignore": "*\n", "sneaky/file": "s",
-				// The agent's edit of the rules does not protect its files.
-				".gitignore": "*\n", "junk2": "j",
-			}.write(t, w.Dir())
-			if err := w.Reset(t.Context(), headTree(t, r), keep); err != nil {
+			tree, err := r.TreeWith(t.Context(), headTree(t, r), []TreeEdit{
+				{Path: "gone", Remove: true}, {Path: "out", Remove: true}, {Path: "a", Data: []byte("b")},
+				{Path: "new", Data: []byte("n")},
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
-			want := before
+			files{
+				"cache/deep/file": "c", "src/y.o": "o", "src/x": "changed", ".git/config": "c", "gone/own": "mine",
+				"new/in/the/way": "w",
+			}.write(t, w.Dir())
+			if err := w.Reset(t.Context(), tree, keep); err != nil {
+				t.Fatal(err)
+			}
+			want := asGitHas(t, r, tree)
 			if keep {
-				for path, content := range map[string]string{"cache/deep/file": "c", "x.o": "o", "junk/a.o": "o", "src/y.o": "o"} {
+				for path, content := range map[string]string{"cache/deep/file": "c", "src/y.o": "o", "gone/own": "mine"} {
 					want[path] = "-rw-r--r-- " + content
 				}
 			}
 			if diff := cmp.Diff(want, onDisk(t, w.Dir())); diff != "" {
 				t.Error(diff)
+			}
+			if _, err := os.Stat(filepath.Join(w.Dir(), "out")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the empty directory stays: %v", err)
 			}
 		})
 	}
@@ -292,11 +298,7 @@ func TestExportWithholds(t *testing.T) {
 // rawTree adds directories with these names, each with a file, to a tree.
 func rawTree(t *testing.T, r *Repo, base OID, names ...string) OID {
 	t.Helper()
-	_, data, err := r.readLoose(base, maxTree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	items, err := parseTree(r.algo, data)
+	items, err := r.items(t.Context(), base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,19 +306,14 @@ func rawTree(t *testing.T, r *Repo, base OID, names ...string) OID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := r.write(kindTree, appendItem(nil, treeItem{ModeFile, "evil", blob}))
+	dir, err := r.writeTree(t.Context(), []treeItem{{ModeFile, "evil", blob}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
 		items = append(items, treeItem{modeDir, name, dir})
 	}
-	slices.SortFunc(items, func(a, b treeItem) int { return strings.Compare(a.sortKey(), b.sortKey()) })
-	var buf []byte
-	for _, item := range items {
-		buf = appendItem(buf, item)
-	}
-	tree, err := r.write(kindTree, buf)
+	tree, err := r.writeTree(t.Context(), items)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,97 +390,5 @@ func TestSnapshotAgreesWithGit(t *testing.T) {
 			t.Fatalf("step %d (%d %s): snapshot %+v, git says %s:\n%s\n%s", step, what, path, s, want,
 				mustGit(t, twin, "ls-tree", "-r", want), strings.Join(treePaths(t, r, s.Tree), "\n"))
 		}
-	}
-}
-
-func TestSHA256Repository(t *testing.T) {
-	t.Parallel()
-	ctx := t.Context()
-	dir := t.TempDir()
-	mustGit(t, dir, "init", "-q", "--object-format=sha256")
-	files{"a": "a", "d/b": "b"}.write(t, dir)
-	mustGit(t, dir, "add", "-A")
-	mustGit(t, dir, "commit", "-q", "-m", "First")
-	r := open(t, dir)
-	w := export(t, r)
-	if err := w.InitAgentGit(ctx, History{}); err != nil {
-		t.Fatal(err)
-	}
-	if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {
-		t.Errorf("agent's status %q", got)
-	}
-	files{"a": "2"}.write(t, w.Dir())
-	base := headTree(t, r)
-	s := snapshot(t, w)
-	_, head, err := r.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	agentGit := func() {
-		t.Helper()
-		if err := w.InitAgentGit(ctx, historyOf(t, r, 50)); err != nil {
-			t.Fatal(err)
-		}
-		mustGit(t, w.Dir(), "fsck", "--strict")
-	}
-	agentGit()
-	exerciseRest(t, r, base, s.Tree, head)
-	agentGit() // with a pack of few objects
-	if got, want := mustGit(t, w.Dir(), "log", "-p"), mustGit(t, dir, "log", "-p"); got != want {
-		t.Errorf("log\n%s\nnot\n%s", got, want)
-	}
-	mustGit(t, dir, "fsck", "--strict")
-}
-
-func exerciseRest(t *testing.T, r *Repo, base, tree, head OID) {
-	t.Helper()
-	ctx := t.Context()
-	commit, err := r.CommitTree(ctx, CommitSpec{
-		Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.UpdateRef(ctx, "refs/heads/main", commit, head); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.AdvanceCheckout(ctx, base, tree); err != nil {
-		t.Fatal(err)
-	}
-	if got := mustGit(t, r.Top(), "status", "--porcelain"); got != "" {
-		t.Errorf("status %q", got)
-	}
-}
-
-// The files of any tree are the same, whether they are told by what a directory holds or
-// not.
-func TestFilesByTheDirectory(t *testing.T) {
-	t.Parallel()
-	dir := person(t, files{"a": "a", "d/x": "x", "d/y": "y", "gone": "g", "z": "z"})
-	mustGit(t, dir, "rm", "-q", "z")
-	if err := os.Symlink("a", filepath.Join(dir, "z")); err != nil {
-		t.Fatal(err)
-	}
-	mustGit(t, dir, "add", "-A")
-	mustGit(t, dir, "commit", "-q", "-m", "a link")
-	r := open(t, dir)
-	first := headTree(t, r)
-	w := export(t, r)
-	next, err := r.TreeWith(t.Context(), first, []TreeEdit{
-		{Path: "gone", Remove: true}, {Path: "d", Data: []byte("a file")}, {Path: "z", Mode: ModeFile, Data: []byte("one, too")},
-		{Path: "b/new", Data: []byte("n")}, {Path: "a", Mode: ModeSymlink, Data: []byte("z")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for tree, want := range map[OID][]string{first: {"a", "d/x", "d/y", "gone"}, next: {"b/new", "d", "z"}} {
-		for _, list := range []func(context.Context, OID) ([]string, error){r.Files, w.Files} {
-			if got, err := list(t.Context(), tree); err != nil || !slices.Equal(got, want) {
-				t.Errorf("listed %q, %v; want %q", got, err, want)
-			}
-		}
-	}
-	if _, err := w.Files(t.Context(), r.algo.zero()); err == nil {
-		t.Error("a tree that is not there has files")
 	}
 }

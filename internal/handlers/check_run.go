@@ -2,15 +2,10 @@ package handlers
 
 import (
 	"encoding/json"
-
-	"github.com/org/ralph-action/internal/review"
 )
 
-// The identifiers of the buttons on the App's check runs.
-const (
-	ButtonStop  = "stop"
-	ButtonRetry = "retry"
-)
+// ButtonRetry is the identifier of the button on the App's check runs.
+const ButtonRetry = "retry"
 
 func checkRunActions() []string { return []string{"rerequested", "requested_action"} }
 
@@ -43,16 +38,10 @@ func (d *Decoder) checkRun(payload []byte) (Intent, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	verb := review.VerbRetry
-	switch {
-	case p.Action == "rerequested":
-	case p.Action == "requested_action" && p.RequestedAction.Identifier == ButtonRetry:
-	case p.Action == "requested_action" && p.RequestedAction.Identifier == ButtonStop:
-		verb = review.VerbStop
-	default:
+	if p.Action != "rerequested" && (p.Action != "requested_action" || p.RequestedAction.Identifier != ButtonRetry) {
 		return nil, nil
 	}
 	subject := p.subject()
 	subject.Head = p.CheckRun.Suite.HeadBranch
-	return ButtonIntent{Subject: subject, Verb: verb, Run: p.CheckRun.ExternalID}, nil
+	return RetryIntent{Subject: subject, Run: p.CheckRun.ExternalID}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -48,7 +47,7 @@ func (d *Decoder) checkSuite(payload []byte) (Intent, error) {
 	ours := suite.App.ID == d.App
 	switch {
 	case p.Action == "rerequested" && ours:
-		return ButtonIntent{Subject: subject, Verb: review.VerbRetry}, nil
+		return RetryIntent{Subject: subject}, nil
 	case p.Action == "completed" && !ours && (suite.Conclusion == "failure" || suite.Conclusion == "timed_out"):
 		return FeedbackIntent{
 			Subject: subject, Kind: store.InputChecks,

@@ -184,12 +184,10 @@ type Checks struct {
 	App        string `json:"app"`
 }
 
-// ButtonIntent says that somebody pressed a button on one of the App's own check
+// RetryIntent says that somebody pressed the button on one of the App's own check
 // runs, or asked to have the checks of a commit run again.
-type ButtonIntent struct {
+type RetryIntent struct {
 	Subject
-	// Verb is review.VerbStop or review.VerbRetry.
-	Verb review.Verb
 	// Run is what the check run was about, "" where a whole suite was meant.
 	Run string
 }
@@ -220,7 +218,7 @@ func (RemarkIntent) intent()       {}
 func (WithdrawIntent) intent()     {}
 func (WakeIntent) intent()         {}
 func (FeedbackIntent) intent()     {}
-func (ButtonIntent) intent()       {}
+func (RetryIntent) intent()        {}
 func (InstallationIntent) intent() {}
 func (RenameIntent) intent()       {}
 

@@ -39,7 +39,7 @@ func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
 
 // keepCheck keeps the whole output of a check that has ended. The run does not depend
 // on it: what goes wrong is told to a person.
-func (h *Host) keepCheck(ctx context.Context, handle process, status sandbox.Status, r gate.Result) {
+func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result) {
 	if h.cfg.Transcripts == nil {
 		return
 	}
@@ -51,7 +51,7 @@ func (h *Host) keepCheck(ctx context.Context, handle process, status sandbox.Sta
 }
 
 func (h *Host) storeCheck(
-	ctx context.Context, handle process, status sandbox.Status, r gate.Result,
+	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
 ) (err error) {
 	b, err := os.ReadFile(filepath.Join(h.start(handle.Name), checkFile)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func (h *Host) storeCheck(
 	}
 	c.Started, c.Finished = status.StartedAt, status.FinishedAt
 	c.Passed, c.ExitCode, c.Reason = r.Passed, r.ExitCode, r.Reason
-	out, err := h.cfg.Sandbox.Logs(ctx, handle.Handle, 0)
+	out, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
 	if err != nil {
 		return err
 	}

@@ -106,10 +106,6 @@ type Config struct {
 	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
-	// SameSession has one agent process build in all of the run's calls: each finds in
-	// its context what came of those before. The back end must take a stop hook, and the
-	// gateway has Stops.
-	SameSession bool
 }
 
 // Resources are the limits of one start.
@@ -129,8 +125,6 @@ type Gateway struct {
 	Dir, BaseURL string
 	// Watch knows what the providers refused.
 	Watch *gateway.Watch
-	// Stops is where agents ask before they end; nil where none does.
-	Stops *gateway.Stops
 	// Unmetered: it passes requests on and counts nothing; the agent tells what it used.
 	Unmetered bool
 	// NoModels: there are none behind it, only the way out.
@@ -157,8 +151,6 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// session is the agent that goes on from call to call, nil for none.
-	session *session
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
@@ -188,7 +180,7 @@ func (h *Host) treeDir() string       { return TreeDir(h.cfg.Dir) }
 func (h *Host) indexFile() string     { return filepath.Join(h.cfg.Dir, "index") }
 func (h *Host) checkDir() string      { return filepath.Join(h.cfg.Dir, "check") }
 func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-index") }
-func (h *Host) objectsDir() string    { return filepath.Join(h.main().cfg.Dir, "objects") }
+func (h *Host) forkDir() string       { return filepath.Join(h.main().cfg.Dir, "run.git") }
 func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
@@ -197,12 +189,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
 	}
-	end := h.EndSession // its directory is another one from here on
-	if s.Outdated {
-		end = h.EndAll
-	}
-	if err := end(ctx); err != nil {
-		return loop.Opened{}, err
+	if s.Outdated { // its directory is another one from here on
+		if err := h.EndAll(ctx); err != nil {
+			return loop.Opened{}, err
+		}
 	}
 	at, err := h.cfg.Source.Locate(ctx, s)
 	if err != nil {
@@ -211,7 +201,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
 		return loop.Opened{}, fmt.Errorf("make the run's directory: %w", err)
 	}
-	if at.Repo, err = at.Repo.Quarantine(h.objectsDir()); err != nil {
+	if at.Repo, err = at.Repo.Fork(h.forkDir()); err != nil {
 		return loop.Opened{}, err
 	}
 	trees, err := at.trees(ctx)
@@ -404,7 +394,7 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 	if head != "" {
 		tree, err = h.layOut(ctx, repo, head)
 	} else {
-		tree, err = repo.Adopt(ctx, h.treeDir(), h.indexFile())
+		tree, err = repo.Adopt(h.treeDir(), h.indexFile())
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
@@ -423,15 +413,11 @@ func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID)
 	if err != nil {
 		return nil, err
 	}
-	// Ignored files of an earlier attempt do not stay.
-	if err := tree.Reset(ctx, head, false); err != nil {
-		return nil, err
-	}
 	return tree, os.Remove(h.putOffFile())
 }
 
-// Repo is the object store of the workspace. What the run writes is in a
-// quarantine until it is admitted, and goes with the run.
+// Repo is the object store of the workspace. What the run writes is in a repository of
+// its own, which goes with the run.
 func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -449,7 +435,7 @@ func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	if _, err := os.Lstat(h.treeDir()); head == "" && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
 	}
-	if repo, err = repo.Quarantine(h.objectsDir()); err != nil {
+	if repo, err = repo.Fork(h.forkDir()); err != nil {
 		return nil, fmt.Errorf("take up the work tree: %w", err)
 	}
 	h.repo = repo
@@ -485,59 +471,42 @@ func (h *Host) root() (*os.Root, error) {
 	return root, nil
 }
 
-// ReadProgress implements loop.WorkTree.
-func (h *Host) ReadProgress(ctx context.Context, path string) (*progress.Doc, error) {
-	head, err := h.whatIsPutOff()
-	if err != nil {
-		return nil, err
-	}
-	if head != "" {
-		return h.committedProgress(ctx, head, path)
-	}
-	root, err := h.root()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	doc, err := progress.Read(root, path)
-	if err != nil {
-		return nil, err
-	}
-	return h.withoutSecrets(ctx, doc)
-}
-
-// committedProgress is ReadProgress for a tree that is not laid out.
-func (h *Host) committedProgress(ctx context.Context, tree gitrepo.OID, path string) (*progress.Doc, error) {
+// Progress implements loop.Trees.
+func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	at := ""
 	for name := range strings.SplitSeq(path, "/") {
 		at = strings.TrimPrefix(at+"/"+name, "/")
-		mode, err := repo.ModeOf(ctx, tree, at)
+		mode, err := repo.ModeOf(ctx, gitrepo.OID(tree), at)
 		switch {
 		case errors.Is(err, gitrepo.ErrNotFound):
-			return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+			return nil, "", nil
 		case err != nil:
-			return nil, err
+			return nil, "", err
 		case at == path && mode&0o170000 != 0o100000, at != path && mode != 0o040000:
-			return nil, fmt.Errorf("%w: %q", progress.ErrNotRegular, at)
+			return nil, at + " is no plain file", nil
 		}
 	}
-	src, err := repo.ReadFile(ctx, tree, path, progress.MaxSize)
+	src, ok, err := h.File(ctx, tree, path, progress.MaxSize)
 	if err != nil {
-		return nil, err
+		return nil, "", err
+	}
+	if !ok {
+		return nil, fmt.Sprintf("%s holds more than %d KiB", path, progress.MaxSize>>10), nil
 	}
 	doc, err := progress.Parse(src)
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, err.Error(), nil
 	}
-	return h.withoutSecrets(ctx, doc)
+	doc, err = h.withoutSecrets(ctx, doc)
+	return doc, "", err
 }
 
-// WriteProgress implements loop.WorkTree.
-func (h *Host) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
+// writeProgress puts the document into the work tree, replacing whatever stands in its way.
+func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) error {
 	if _, _, err := h.worktree(ctx); err != nil {
 		return err
 	}
@@ -564,13 +533,7 @@ func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	wt := h.tree
-	h.mu.Unlock()
-	if wt == nil {
-		return repo.Files(ctx, gitrepo.OID(tree))
-	}
-	return wt.Files(ctx, gitrepo.OID(tree))
+	return repo.Files(ctx, gitrepo.OID(tree))
 }
 
 // Snapshot implements loop.WorkTree.
@@ -662,8 +625,8 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	return string(oid), err
 }
 
-// Has implements loop.Trees. What is in no commit stays in the quarantine for as long as
-// the run: what has not passed its checks stays out of the repository.
+// Has implements loop.Trees. What is in no commit stays in the run's own repository for as
+// long as the run: what has not passed its checks stays out of the source.
 func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -718,7 +681,7 @@ func (h *Host) EndAll(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look for what the run has at work: %w", err)
 	}
-	errs := []error{h.EndSession(ctx)}
+	var errs []error
 	for _, e := range entries {
 		errs = append(errs, h.Abandon(ctx, e.Name()))
 	}

@@ -129,16 +129,16 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := one.ReadProgress(t.Context(), file)
-	if err != nil || string(got.Bytes()) != files[file] {
+	got, _, err := one.Progress(t.Context(), o.HeadTree, file)
+	if err != nil || got == nil || string(got.Bytes()) != files[file] {
 		t.Errorf("read %v, %v", got, err)
 	}
-	for name, want := range map[string]error{
-		".ralph/2/progress.md": fs.ErrNotExist, ".ralph/folder/progress.md": progress.ErrNotRegular,
-		file + "/progress.md": progress.ErrNotRegular,
+	for name, want := range map[string]string{
+		".ralph/2/progress.md": "", ".ralph/folder/progress.md": ".ralph/folder/progress.md is no plain file",
+		file + "/progress.md": file + " is no plain file",
 	} {
-		if _, err := one.ReadProgress(t.Context(), name); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", name, err, want)
+		if got, unreadable, err := one.Progress(t.Context(), o.HeadTree, name); got != nil || unreadable != want || err != nil {
+			t.Errorf("%s: %v, %q, %v, want %q", name, got, unreadable, err, want)
 		}
 	}
 	if src, ok, err := one.File(t.Context(), o.HeadTree, "README", 100); err != nil || !ok || string(src) != "hello\n" {
@@ -163,52 +163,6 @@ func TestTheWorkTreeIsLaidOutWhenItIsNeeded(t *testing.T) {
 	three := newHost(src, dir)
 	if snapshot, _, err := three.Snapshot(t.Context()); err != nil || snapshot == o.HeadTree {
 		t.Errorf("the work is gone: %s, %v", snapshot, err)
-	}
-}
-
-// TestProgressIsWrittenOverWhateverStandsThere, and never through it.
-func TestProgressIsWrittenOverWhateverStandsThere(t *testing.T) {
-	t.Parallel()
-	src := newSource(t, map[string]string{"README": "hello\n"})
-	outside := filepath.Join(t.TempDir(), "outside")
-	put(t, filepath.Dir(outside), map[string]string{"outside/progress.md": "mine\n"})
-	for name, plant := range map[string]func(tree string) error{
-		"link to a file": func(tree string) error {
-			if err := os.MkdirAll(filepath.Join(tree, ".ralph", "1"), 0o750); err != nil {
-				return err
-			}
-			return os.Symlink(filepath.Join(outside, "progress.md"), filepath.Join(tree, ".ralph", "1", "progress.md"))
-		},
-		"link to a folder": func(tree string) error {
-			if err := os.Mkdir(filepath.Join(tree, ".ralph"), 0o750); err != nil {
-				return err
-			}
-			return os.Symlink(outside, filepath.Join(tree, ".ralph", "1"))
-		},
-		"folder": func(tree string) error {
-			return os.MkdirAll(filepath.Join(tree, ".ralph", "1", "progress.md", "x"), 0o750)
-		},
-		"file": func(tree string) error { return os.WriteFile(filepath.Join(tree, ".ralph"), nil, 0o600) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "run")
-			h := newHost(src, dir)
-			open(t, h)
-			if err := plant(filepath.Join(dir, "work", "tree")); err != nil {
-				t.Fatal(err)
-			}
-			doc := progress.New("x", progress.Binding{Key: "plan:x"})
-			if err := h.WriteProgress(t.Context(), ".ralph/1/progress.md", doc); err != nil {
-				t.Fatal(err)
-			}
-			got, err := h.ReadProgress(t.Context(), ".ralph/1/progress.md")
-			if err != nil || string(got.Bytes()) != string(doc.Bytes()) {
-				t.Errorf("read back %v, %v", got, err)
-			}
-			if b, err := os.ReadFile(filepath.Join(outside, "progress.md")); err != nil || string(b) != "mine\n" {
-				t.Errorf("outside: %q, %v", b, err)
-			}
-		})
 	}
 }
 
@@ -296,5 +250,51 @@ func TestRefusedAttemptsLeaveNothing(t *testing.T) {
 	}
 	if n := len(tree(t, objects)) - before; n != 0 {
 		t.Errorf("unfinished work left %d objects in the repository", n)
+	}
+}
+
+// TestWhatTheRunNeedsStays, whoever names it: the state or a work tree, of the run or of a
+// lane.
+func TestWhatTheRunNeedsStays(t *testing.T) {
+	t.Parallel()
+	src := newSource(t, map[string]string{"README": "hello\n"})
+	dir := filepath.Join(t.TempDir(), "run")
+	h := newHost(src, dir)
+	opened := open(t, h)
+	made := func(name string) string {
+		tree, err := h.With(t.Context(), opened.HeadTree, name, []byte(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	proposed, refused := made("proposed"), made("refused")
+	put(t, filepath.Join(dir, "work", "tree"), map[string]string{"mine": "x"})
+	mine, _, err := h.Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lane, _ := h.Lane(2)
+	lanes := made("lane")
+	if err := lane.Reset(t.Context(), lanes); err != nil {
+		t.Fatal(err)
+	}
+	repo, err := h.Repo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s loop.State
+	s.Proposal = &loop.Proposal{Tree: proposed}
+	needed, err := h.Needed(s)
+	if err == nil {
+		err = repo.Tidy(t.Context(), needed)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tree, want := range map[string]bool{opened.HeadTree: true, proposed: true, mine: true, lanes: true, refused: false} {
+		if there, err := h.Has(t.Context(), tree); err != nil || there != want {
+			t.Errorf("%s is there: %v, %v; want %v", tree, there, err, want)
+		}
 	}
 }

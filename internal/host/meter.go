@@ -213,16 +213,16 @@ func limitIn(status int) string {
 // stopInVain stops an agent that nothing is to come of any more: its budget is used up,
 // or the provider refuses it for good. It gets no answers then, and not every agent ends
 // by itself.
-func (h *Host) stopInVain(ctx context.Context, handle process) error {
+func (h *Host) stopInVain(ctx context.Context, handle sandbox.Handle) error {
 	g := h.cfg.Gateway
 	if g == nil {
 		return nil
 	}
 	why := ""
-	if _, _, _, over := g.verdict(handle.start()); over {
+	if _, _, _, over := g.verdict(handle.Name); over {
 		why = "the provider refuses it"
 	} else if !g.Unmetered {
-		over, err := g.Meter.Exhausted(ctx, handle.start())
+		over, err := g.Meter.Exhausted(ctx, handle.Name)
 		if err != nil {
 			return err
 		}
@@ -233,8 +233,8 @@ func (h *Host) stopInVain(ctx context.Context, handle process) error {
 	if why == "" {
 		return nil
 	}
-	if err := h.cfg.Sandbox.Stop(ctx, handle.Handle, why); err != nil {
-		return fmt.Errorf("stop %s: %w", handle.start(), err)
+	if err := h.cfg.Sandbox.Stop(ctx, handle, why); err != nil {
+		return fmt.Errorf("stop %s: %w", handle.Name, err)
 	}
 	return nil
 }

@@ -183,7 +183,6 @@ func TestARepositoryThatIsTooLarge(t *testing.T) {
 	}
 	commit("small", []byte("x"))
 	hang := make(chan struct{})
-	defer close(hang)
 	var hanging atomic.Bool
 	backend := &cgi.Handler{
 		Path: path, Args: []string{"http-backend"}, Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1"},
@@ -199,6 +198,7 @@ func TestARepositoryThatIsTooLarge(t *testing.T) {
 		backend.ServeHTTP(w, r)
 	}))
 	defer server.Close()
+	defer close(hang) // first: a handler whose request was not read does not see that git is gone
 	remote := gitrepo.Remote{URL: server.URL + "/x.git/.git"}
 	m := NewMirrors(t.Context(), git, t.TempDir())
 	m.most, m.every = 1<<20, time.Millisecond

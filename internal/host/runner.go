@@ -18,9 +18,9 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -42,9 +42,6 @@ const promptName = "prompt.md"
 
 // StartAgent implements loop.Runner.
 func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (loop.Handle, error) {
-	if lh, ok := h.inSession(a.Name); ok {
-		return lh, nil
-	}
 	if err := h.room(); err != nil {
 		return "", err
 	}
@@ -63,15 +60,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 			return "", err
 		}
 	}
-	inv := h.invocation(a)
-	same := h.keepsSession(a)
-	if same {
-		if lh, ok, err := h.goOn(ctx, a, inv); ok || err != nil {
-			return lh, err
-		}
-		inv.StopHook = inv.BaseURL + gateway.StopPath
-	}
-	cmd, err := h.cfg.Backend.Command(inv)
+	cmd, err := h.cfg.Backend.Command(h.invocation(a))
 	if err != nil {
 		return "", err
 	}
@@ -93,15 +82,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if h.cfg.Gateway != nil {
 		h.cfg.Gateway.open(s, a.Name, &spec)
 	}
-	if !same {
-		return h.launch(ctx, a.Name, h.treeDir(), spec)
-	}
-	spec.WallTimeout, spec.IdleTimeout = 0, 0 // it is silent while it waits; see session
-	lh, err := h.launch(ctx, a.Name, h.treeDir(), spec)
-	if err != nil {
-		return "", err
-	}
-	return lh, h.beginSession(ctx, lh, inv, a.Wall)
+	return h.launch(ctx, a.Name, h.treeDir(), spec)
 }
 
 // layOutAgent writes what an agent finds when it starts: the work tree's configuration, the
@@ -110,10 +91,13 @@ func (h *Host) layOutAgent(
 	ctx context.Context, s loop.State, a loop.AgentStart, repo *gitrepo.Repo, wt *gitrepo.Worktree,
 ) error {
 	dir := h.start(a.Name)
+	if err := h.tidy(ctx, repo, s); err != nil {
+		return err
+	}
 	if err := h.pin(ctx, s, repo, wt); err != nil {
 		return fmt.Errorf("pin the agent's configuration: %w", err)
 	}
-	if err := h.WriteProgress(ctx, a.ProgressPath, a.Progress); err != nil {
+	if err := h.writeProgress(ctx, a.ProgressPath, a.Progress); err != nil {
 		return err
 	}
 	history, err := h.history(s, repo)
@@ -208,7 +192,7 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
 		h.warm() // this process goes on to the next start when this one has ended
 	}
-	return process{Handle: handle}.encode()
+	return encodeHandle(handle)
 }
 
 // warm lets the sandbox come up for the next start while there is other work.
@@ -230,33 +214,20 @@ func (h *Host) cool() {
 	}
 }
 
-// process is what the handle of a start stands for.
-type process struct {
-	sandbox.Handle
-
-	// As is the start that it works for where it began as another one, and From is where
-	// the output of that begins; see session.
-	As   string `json:"as,omitempty"`
-	From int64  `json:"from,omitempty"`
-}
-
-// start is the start that it works for.
-func (p process) start() string { return cmp.Or(p.As, p.Name) }
-
-func (p process) encode() (loop.Handle, error) {
-	b, err := json.Marshal(p)
+func encodeHandle(h sandbox.Handle) (loop.Handle, error) {
+	b, err := json.Marshal(h)
 	if err != nil {
-		return "", fmt.Errorf("encode the handle of %s: %w", p.Name, err)
+		return "", fmt.Errorf("encode the handle of %s: %w", h.Name, err)
 	}
 	return loop.Handle(b), nil
 }
 
-func decodeHandle(h loop.Handle) (process, error) {
-	var p process
-	if err := json.Unmarshal([]byte(h), &p); err != nil {
-		return p, fmt.Errorf("decode a process handle: %w", err)
+func decodeHandle(lh loop.Handle) (sandbox.Handle, error) {
+	var h sandbox.Handle
+	if err := json.Unmarshal([]byte(lh), &h); err != nil {
+		return h, fmt.Errorf("decode the handle of a start: %w", err)
 	}
-	return p, nil
+	return h, nil
 }
 
 // room is a *loop.Delay where this machine lacks what a start needs.
@@ -272,14 +243,10 @@ func (h *Host) room() error {
 
 // ObserveAgent implements loop.Runner.
 func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStatus, error) {
-	if s, ok, err := h.observeSession(ctx, lh); ok || err != nil {
-		return s, err
-	}
 	handle, status, err := h.observe(ctx, lh, h.treeDir())
 	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
-		h.dropSession(handle)
 		var lost loop.AgentStatus
-		err = errors.Join(err, h.cfg.Gateway.end(ctx, handle.start(), &lost))
+		err = errors.Join(err, h.cfg.Gateway.end(ctx, handle.Name, &lost))
 		lost.Detail = string(status.Reason)
 		h.keepTranscript(ctx, handle, status, lost)
 		return lost, errors.Join(err, h.dropOutput(handle, status))
@@ -297,7 +264,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		return loop.AgentStatus{Running: true}, nil
 	}
 	if status.Reason == sandbox.ReasonDiskLimit {
-		if err := h.emptied(ctx, handle.start()); err != nil {
+		if err := h.emptied(ctx, handle.Name); err != nil {
 			return loop.AgentStatus{}, err
 		}
 	}
@@ -308,23 +275,19 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 			did.Use(a.Tool)
 		}
 	})
-	if _, err := h.logs(ctx, handle, handle.From, parser); err != nil {
+	if _, err := h.logs(ctx, handle, 0, parser); err != nil {
 		return loop.AgentStatus{}, err
 	}
 	status.Stderr = h.cfg.Mask.Mask(status.Stderr) // before it is cut
 	s := agentStatus(parser.Close(), status)
-	if h.late(handle) {
-		s.Outcome, s.Detail = loop.AgentTimedOut, "it took too long and was stopped"
-	}
-	h.dropSession(handle)
 	s.Activity = did
 	// Its words end up in progress.md, and so in the next commit.
 	s.Final, s.Detail = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail)
-	if err := h.cfg.Gateway.end(ctx, handle.start(), &s); err != nil {
+	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
 		return loop.AgentStatus{}, err
 	}
 	if h.cfg.Gateway == nil || h.cfg.Gateway.Unmetered {
-		if err := h.price(handle.start(), &s); err != nil {
+		if err := h.price(handle.Name, &s); err != nil {
 			return loop.AgentStatus{}, err
 		}
 	}
@@ -382,24 +345,28 @@ func (h *Host) emptied(ctx context.Context, name string) error {
 	if err := h.dropCaches(cacheAgent); err != nil {
 		return err
 	}
-	doc, readErr := h.ReadProgress(ctx, b.Progress) // where it cannot be read it is put back later
-	if err := h.Reset(ctx, b.Tree); err != nil {
+	root, err := h.root()
+	if err != nil {
+		return err
+	}
+	doc, readErr := progress.Read(root, b.Progress) // where it cannot be read it is put back later
+	if err := errors.Join(root.Close(), h.Reset(ctx, b.Tree)); err != nil {
 		return err
 	}
 	if readErr != nil {
 		return nil
 	}
-	return h.WriteProgress(ctx, b.Progress, doc)
+	return h.writeProgress(ctx, b.Progress, doc)
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the
 // host's to read from then on.
-func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (process, sandbox.Status, error) {
+func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbox.Handle, sandbox.Status, error) {
 	handle, err := decodeHandle(lh)
 	if err != nil {
 		return handle, sandbox.Status{}, err
 	}
-	status, err := h.cfg.Sandbox.Inspect(ctx, handle.Handle)
+	status, err := h.cfg.Sandbox.Inspect(ctx, handle)
 	if errors.Is(err, sandbox.ErrOtherNode) {
 		return handle, status, loop.ErrGone
 	}
@@ -418,7 +385,7 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (proces
 	switch status.Reason {
 	case sandbox.ReasonOwnerDied:
 		// It ended only because we did.
-		if err := h.cfg.Sandbox.Remove(ctx, handle.Handle); err != nil {
+		if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
 			return handle, status, err
 		}
 		return handle, status, loop.ErrGone
@@ -426,7 +393,7 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (proces
 		if status.OOMKilled {
 			return handle, status, nil // that is an end like another
 		}
-		if err := h.cfg.Sandbox.Remove(ctx, handle.Handle); err != nil {
+		if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
 			return handle, status, err
 		}
 		return handle, status, loop.ErrLost
@@ -437,8 +404,8 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (proces
 }
 
 // logs copies stdout from an offset on and says how much that was.
-func (h *Host) logs(ctx context.Context, handle process, offset int64, w io.Writer) (n int64, err error) {
-	r, err := h.cfg.Sandbox.Logs(ctx, handle.Handle, offset)
+func (h *Host) logs(ctx context.Context, handle sandbox.Handle, offset int64, w io.Writer) (n int64, err error) {
+	r, err := h.cfg.Sandbox.Logs(ctx, handle, offset)
 	if err != nil {
 		return 0, fmt.Errorf("read the output of %s: %w", handle.Name, err)
 	}
@@ -586,12 +553,9 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		if err := h.describeCheck(s, g); err != nil {
 			return err
 		}
-		wt, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
-		if err != nil {
-			return err
-		}
-		// What an earlier check left behind must not help this one.
-		return wt.Reset(ctx, gitrepo.OID(g.Tree), false)
+		// What an earlier check left behind must not help this one: it goes.
+		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
@@ -702,7 +666,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	if status.Crowded() {
 		// It says nothing of the tree; started again, it waits for room.
 		_, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
-		if err = errors.Join(err, h.dropCaches(cacheCheck, cacheBase), h.cfg.Sandbox.Remove(ctx, handle.Handle),
+		if err = errors.Join(err, h.dropCaches(cacheCheck, cacheBase), h.cfg.Sandbox.Remove(ctx, handle),
 			h.dropOutput(handle, status)); err != nil {
 			return loop.GateStatus{}, err
 		}
@@ -776,8 +740,7 @@ func (h *Host) Stop(ctx context.Context, lh loop.Handle, reason string) error {
 	if err != nil {
 		return err
 	}
-	h.dropSession(handle)
-	return here(h.cfg.Sandbox.Stop(ctx, handle.Handle, reason))
+	return here(h.cfg.Sandbox.Stop(ctx, handle, reason))
 }
 
 // here takes it for done where the process is on another machine: nothing can
@@ -791,12 +754,7 @@ func here(err error) error {
 
 // Abandon implements loop.Runner.
 func (h *Host) Abandon(ctx context.Context, name string) error {
-	if _, ok := h.inSession(name); ok {
-		if err := h.EndSession(ctx); err != nil {
-			return err
-		}
-	}
-	handle := process{Handle: sandbox.Handle{Name: name, RunDir: filepath.Join(h.start(name), "run")}}
+	handle := sandbox.Handle{Name: name, RunDir: filepath.Join(h.start(name), "run")}
 	var unheard loop.AgentStatus
 	if err := h.cfg.Gateway.end(ctx, name, &unheard); err != nil {
 		return err
@@ -804,7 +762,7 @@ func (h *Host) Abandon(ctx context.Context, name string) error {
 	if _, err := os.Lstat(handle.RunDir); errors.Is(err, fs.ErrNotExist) {
 		return nil // it did not get that far
 	}
-	if err := h.cfg.Sandbox.Stop(ctx, handle.Handle, "abandoned"); err != nil {
+	if err := h.cfg.Sandbox.Stop(ctx, handle, "abandoned"); err != nil {
 		return here(err)
 	}
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "abandoned"})
@@ -821,22 +779,18 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 	// Only one that was stopped is not kept yet.
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "stopped"})
 	if g := h.cfg.Gateway; g != nil {
-		if err := g.Meter.End(ctx, handle.start()); err != nil {
+		if err := g.Meter.End(ctx, handle.Name); err != nil {
 			return err
 		}
-		g.Watch.Forget(handle.start())
+		g.Watch.Forget(handle.Name)
 	}
-	if h.waits(handle) {
-		return nil // for its next prompt
-	}
-	h.dropSession(handle)
 	return h.discard(ctx, handle)
 }
 
 // discard frees all that a start holds. What it said has been taken by then: its output
 // is up to [sandbox.DefaultOutputLimit], and a run has many starts.
-func (h *Host) discard(ctx context.Context, handle process) error {
-	if err := h.cfg.Sandbox.Remove(ctx, handle.Handle); err != nil {
+func (h *Host) discard(ctx context.Context, handle sandbox.Handle) error {
+	if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
 		return here(err)
 	}
 	return h.dropOutput(handle, sandbox.Status{State: sandbox.Exited})
@@ -844,7 +798,7 @@ func (h *Host) discard(ctx context.Context, handle process) error {
 
 // dropOutput takes away the run directory of a start that this machine saw end. It may
 // be repeated.
-func (h *Host) dropOutput(handle process, status sandbox.Status) error {
+func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
 	if status.State != sandbox.Exited {
 		return nil // it is another machine's, or was never there
 	}
@@ -873,7 +827,7 @@ type liveAgent struct {
 const activityPause = 150 * time.Millisecond
 
 // follow reads what the agent wrote since the last look and tells of it.
-func (h *Host) follow(ctx context.Context, lh loop.Handle, handle process) error {
+func (h *Host) follow(ctx context.Context, lh loop.Handle, handle sandbox.Handle) error {
 	if h.cfg.Emit == nil {
 		return nil
 	}
@@ -882,7 +836,7 @@ func (h *Host) follow(ctx context.Context, lh loop.Handle, handle process) error
 	defer h.mu.Unlock()
 	live := h.lives[lh]
 	if live == nil {
-		live = &liveAgent{parser: h.cfg.Backend.NewParser(h.activity), offset: handle.From}
+		live = &liveAgent{parser: h.cfg.Backend.NewParser(h.activity), offset: 0}
 		h.lives[lh] = live
 	}
 	n, err := h.logs(ctx, handle, live.offset, live.parser)
@@ -899,8 +853,8 @@ func (h *Host) activity(a agent.Activity) {
 	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: a.String(), Usage: a.Usage})
 }
 
-// Await returns when the process behind the handle has ended, or asks whether it is to
-// go on; meanwhile it tells what an agent does. It is what an inline door waits on.
+// Await returns when the process behind the handle has ended; meanwhile it tells what an
+// agent does. It is what an inline door waits on.
 func (h *Host) Await(ctx context.Context, lh loop.Handle) error {
 	handle, err := decodeHandle(lh)
 	if err != nil {
@@ -908,14 +862,11 @@ func (h *Host) Await(ctx context.Context, lh loop.Handle) error {
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	done := make(chan error, 2)
+	done := make(chan error, 1)
 	go func() {
-		_, err := h.cfg.Sandbox.Wait(waiting, handle.Handle)
+		_, err := h.cfg.Sandbox.Wait(waiting, handle)
 		done <- err
 	}()
-	if _, ok := h.inSession(handle.start()); ok {
-		go func() { done <- h.cfg.Gateway.Stops.Wait(waiting, handle.Name) }()
-	}
 	ticker := time.NewTicker(activityPause)
 	defer ticker.Stop()
 	for {

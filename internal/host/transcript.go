@@ -67,7 +67,7 @@ func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
 
 // keepTranscript keeps what the agent of a start was told and said, once it has
 // ended. The run does not depend on it: what goes wrong is told to a person.
-func (h *Host) keepTranscript(ctx context.Context, handle process, status sandbox.Status, s loop.AgentStatus) {
+func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) {
 	if h.cfg.Transcripts == nil {
 		return
 	}
@@ -79,9 +79,9 @@ func (h *Host) keepTranscript(ctx context.Context, handle process, status sandbo
 }
 
 func (h *Host) transcribe(
-	ctx context.Context, handle process, status sandbox.Status, s loop.AgentStatus,
+	ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus,
 ) (err error) {
-	dir := h.start(handle.start())
+	dir := h.start(handle.Name)
 	b, err := os.ReadFile(filepath.Join(dir, startFile)) // #nosec G304 -- a file of our own
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a check, or it did not get that far, or it is kept
@@ -104,7 +104,7 @@ func (h *Host) transcribe(
 		return err
 	}
 	defer func() { err = errors.Join(err, prompt.Close()) }()
-	stdout, err := h.cfg.Sandbox.Logs(ctx, handle.Handle, handle.From)
+	stdout, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,6 @@ func (o Options) promiseJob(top string) (job, error) {
 	}
 	var text, from, slug string
 	switch {
-	case o.Prompt != "":
-		text, from, slug = o.Prompt, plan.LoopFile, plan.TextSlug(o.Prompt)
 	case isSentence(file, named):
 		text, from, slug = named, inWords, plan.TextSlug(named)
 	default:

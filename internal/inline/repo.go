@@ -19,7 +19,7 @@ import (
 // its commits land in.
 type checkout struct {
 	repo *gitrepo.Repo
-	// objects is the repository as the run sees it, with what has not landed.
+	// objects is the run's own repository, with what has not landed.
 	objects func(ctx context.Context) (*gitrepo.Repo, error)
 	// named is the branch that was asked for, "" for none; here: the work stays on
 	// the one that is checked out.
@@ -163,9 +163,6 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	if err != nil {
 		return loop.Landed{}, err
 	}
-	if err := objects.Admit(ctx, tree); err != nil {
-		return loop.Landed{}, err
-	}
 	here, err := c.repo.CheckedOut(s.Branch)
 	if err != nil {
 		return loop.Landed{}, err
@@ -182,6 +179,9 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 				Hint:    "check it out again and run the same command to continue",
 			}
 		}
+		if err := c.repo.Take(ctx, objects, tree); err != nil {
+			return loop.Landed{}, err
+		}
 		if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
 			return loop.Landed{}, err
 		}
@@ -190,11 +190,14 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	message := publish.Message(c.mask, host.Commit(l, c.agent))
 	subject, _, _ := strings.Cut(message, "\n")
 	ref := "refs/heads/" + s.Branch
-	oid, err := c.repo.CommitTree(ctx, gitrepo.CommitSpec{
+	oid, err := objects.CommitTree(ctx, gitrepo.CommitSpec{
 		Tree: tree, Parents: []gitrepo.OID{gitrepo.OID(s.Head)}, Message: message,
 		Author: c.author, When: c.now(),
 	})
 	if err != nil {
+		return loop.Landed{}, err
+	}
+	if err := c.repo.Take(ctx, objects, oid); err != nil {
 		return loop.Landed{}, err
 	}
 	err = c.repo.UpdateRef(ctx, ref, oid, gitrepo.OID(s.Head))

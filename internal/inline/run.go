@@ -37,14 +37,9 @@ type Options struct {
 	// PlanFile is the plan as the person named it: a file, or what is to be done
 	// in words.
 	PlanFile string
-	// Prompt stands for PlanFile, where it is not "": words, whatever they look like.
-	Prompt string
 	// Promise, where it is not "", makes the plan one prompt that is given to every call
 	// until an agent promises this and the checks agree.
 	Promise string
-	// SameSession has one agent process work in all calls. Loop keeps what is at work in
-	// the checkout's plan.LoopFile, whose removal stops the run before its next call.
-	SameSession, Loop bool
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
@@ -192,17 +187,9 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	place.objects = h.Repo
 	driver := o.driver(h, place, rec)
 	o.Helm.steered(&driver, name, place.say)
-	if o.Loop {
-		note, failed := o.openLoop(ctx, repo, s)
-		if failed != nil {
-			return s, failed
-		}
-		note.steer(&driver)
-		defer func() { err = errors.Join(err, note.close(s)) }()
-	}
 	s, err = driver.Run(ctx, s)
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
-	if err = errors.Join(err, h.EndSession(ctx)); err != nil {
+	if err != nil {
 		return s, err
 	}
 	if err := place.leave(ctx, s); err != nil {
@@ -280,7 +267,6 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask, Lacks: func() string { return machine.Look(o.DataDir).Lacks() },
-		SameSession: o.SameSession,
 		Limits: func(asked run.Limits) run.Limits {
 			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
 		},
@@ -306,9 +292,6 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (
 		j.subject.Slug = at.slug
 	}
 	j.subject.HostFiles = place.files.paths()
-	if o.Promise != "" {
-		j.subject.HostFiles = append(j.subject.HostFiles, plan.LoopFile)
-	}
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
 		Run: id, Subject: j.subject,

@@ -56,7 +56,7 @@ func newLeft(t *testing.T) *left { return newLeftAt(t, nil) }
 // newLeftAt is newLeft by a clock of GitHub's.
 func newLeftAt(t *testing.T, now func() time.Time) *left {
 	t.Helper()
-	sim, _ := ghsimtest.Start(t, ghsim.Options{Clock: now})
+	sim := ghsimtest.Start(t, ghsim.Options{Clock: now})
 	l := &left{Sim: sim, t: t}
 	_, err := sim.CreateUser(restoredOwner)
 	l.must(err)

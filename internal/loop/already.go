@@ -48,7 +48,7 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	}
 	p.Criteria = p.Criteria[:min(len(p.Criteria), maxCriteria)]
 	s.Verified[task.ID]++
-	s.prepare(prompt.JobVerify, run.RoleReviewer, task.ID)
+	s.prepare(prompt.JobVerify, run.RoleReviewer, task.ID, e.Now())
 	return Next{}, nil
 }
 
@@ -87,7 +87,7 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 }
 
 // answered takes what a call says that looked at a task.
-func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
+func (e *Engine) answered(s *State, status AgentStatus) {
 	p := s.Proposal
 	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
@@ -100,16 +100,11 @@ func (e *Engine) answered(s *State, status AgentStatus) (Next, error) {
 			ev.Signal = oneLine("not agreed: "+answer.Objection, maxEvidence)
 		}
 	})
-	s.Stage = stageVerified
-	return Next{}, nil
 }
 
 // verified acts on the answer of a call that looked at the task. What else it did
 // is thrown away.
 func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
-	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
-	}
 	if err := e.layOut(ctx, s, s.Proposal.Work); err != nil {
 		return Next{}, err
 	}
@@ -156,9 +151,6 @@ func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 		}
 		if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
-		}
-		if err := e.layOut(ctx, s, p.Tree); err != nil {
-			return Next{}, err
 		}
 		p.Progress = s.text(doc)
 		p.Findings = s.withWasDone(p.Findings)
@@ -274,7 +266,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
 	})
 	s.beginRecord(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
-	s.Proposal = &Proposal{Host: true, Note: note} // of the tree as it is
+	s.Proposal = &Proposal{Host: true, Note: note, Left: s.HeadTree} // of the tree as it is
 	s.Stage = stagePropose
 	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{

@@ -106,9 +106,9 @@ func (s *State) Started() (names []string) {
 func (s *State) processes() (out []Process) {
 	add := func(at Stage, p *Process) {
 		switch at { //nolint:exhaustive // in all others it may be at work
-		case stageJudge, stageEnded:
+		case stagePropose:
 			return // it was seen to have ended
-		case stageSetUp:
+		case stageSetup:
 			if s.Setup != nil && s.Setup.Done {
 				return
 			}

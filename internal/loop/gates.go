@@ -320,13 +320,12 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
-	final := s.Stage == stageFinalGates
 	if s.GateIndex >= len(gates) {
 		if s.Stuck {
 			return e.finishStuck(s, s.EndDetail)
 		}
-		if final {
-			s.Stage = stageReview
+		if s.Phase == run.PhaseFinishing {
+			s.Stage = stageFinal
 			return Next{}, nil
 		}
 		if s.lane != nil && s.lane.folded { // the rest was asked before
@@ -373,8 +372,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	}
 	if s.Process == nil {
 		// The intent first: after a crash the same name finds the same process.
-		s.Starts++
-		s.Process = &Process{Kind: ProcessGate, Name: processName(*s), StartedAt: e.Now()}
+		s.prepareProcess(ProcessGate, e.Now())
 		return Next{}, nil
 	}
 	if s.Limits.RunTimeout > 0 {
@@ -389,9 +387,6 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 	s.Process.Handle = h
 	e.emit(run.Event{Kind: run.EventGateStarted, TaskID: s.TaskID, Gate: c.gate.Name}, s)
 	s.Stage = stageGateWatch
-	if final {
-		s.Stage = stageFinalWatch
-	}
 	return Next{}, nil
 }
 
@@ -399,10 +394,6 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	gates, err := e.required(*s)
 	if err != nil {
 		return Next{}, err
-	}
-	back := stageGate
-	if s.Stage == stageFinalWatch {
-		back = stageFinalGates
 	}
 	if s.GateIndex >= len(gates) {
 		return Next{}, fmt.Errorf("check %d of %d is not there any more", s.GateIndex+1, len(gates))
@@ -414,18 +405,18 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
 	switch {
 	case errors.Is(err, ErrGone):
-		s.Process, s.Stage = nil, back
+		s.Process, s.Stage = nil, stageGate
 		if s.Gone++; s.Gone > maxGone { // which says nothing of the tree
 			return e.finish(s, run.EndFailed, fmt.Sprintf("check %q was started %d times, and gone each time",
 				c.gate.Name, s.Gone))
 		}
 		return Next{}, nil
 	case errors.Is(err, ErrLost) && s.Lost < maxLost:
-		s.Process, s.Stage = nil, back
+		s.Process, s.Stage = nil, stageGate
 		s.Lost++
 		return Next{}, nil
 	case errors.Is(err, ErrLost):
-		s.Process, s.Stage = nil, back
+		s.Process, s.Stage = nil, stageGate
 		e.remember(s, c, gate.Result{
 			ExitCode: -1,
 			Reason:   "its process was lost: something ended it from outside, or it ended its own parent",
@@ -445,7 +436,7 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		// It was cut short for the run's sake, which says nothing of the tree.
 		return e.outOfTime(s)
 	}
-	s.Stage = back
+	s.Stage = stageGate
 	s.reached(status.Hosts)
 	e.remember(s, c, status.Result, status.Hosts...)
 	return Next{}, nil
@@ -506,7 +497,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 	s.recordCheck(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
-		if base := e.baseline(s, g); s.Stage == stageGate && base != nil && base.Facts.Known && r.Facts.Known {
+		if base := e.baseline(s, g); s.Phase != run.PhaseFinishing && base != nil && base.Facts.Known && r.Facts.Known {
 			if before, now := base.Facts.Passed+base.Facts.Failed, r.Facts.Passed+r.Facts.Failed; now < before {
 				s.find(gate.RuleFewer, fmt.Sprintf("%s ran %d tests before, and runs %d now", r.Gate, before, now))
 			}
@@ -520,7 +511,7 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 	// blame: it is looked at once more.
 	key := gate.Key(r.Tree, r.Command, s.Image)
 	maps.DeleteFunc(s.GateMemo, func(k string, _ gate.Result) bool { return k == key || strings.HasPrefix(k, key+"\x00") })
-	if s.Stage == stageGate {
+	if s.Phase != run.PhaseFinishing {
 		why := gate.Remediation(r)
 		if s.Proposal.Host {
 			task, err := e.task(s)

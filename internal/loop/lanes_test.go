@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -101,15 +100,6 @@ func (l *laneTree) with(do func() error) error {
 func (l *laneTree) Reset(_ context.Context, tree string) error {
 	l.crew.trees[l.n] = maps.Clone(l.world.trees[tree])
 	return nil
-}
-
-func (l *laneTree) ReadProgress(ctx context.Context, path string) (doc *progress.Doc, err error) {
-	err = l.with(func() error { doc, err = l.world.ReadProgress(ctx, path); return err })
-	return doc, err
-}
-
-func (l *laneTree) WriteProgress(ctx context.Context, path string, d *progress.Doc) error {
-	return l.with(func() error { return l.world.WriteProgress(ctx, path, d) })
 }
 
 func (l *laneTree) Snapshot(ctx context.Context) (tree string, refused []loop.Refusal, err error) {

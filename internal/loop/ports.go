@@ -121,13 +121,6 @@ type WorkTree interface {
 	Open(ctx context.Context, s State) (Opened, error)
 	// Reset makes the work tree exactly the given tree.
 	Reset(ctx context.Context, tree string) error
-	// ReadProgress reads a progress file from the work tree; it never follows
-	// links. fs.ErrNotExist when there is none, progress.ErrNotRegular when it
-	// is not a plain file.
-	ReadProgress(ctx context.Context, path string) (*progress.Doc, error)
-	// WriteProgress puts the document into the work tree, replacing whatever
-	// stands in its way.
-	WriteProgress(ctx context.Context, path string, d *progress.Doc) error
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
@@ -141,6 +134,9 @@ type Trees interface {
 	// File reads a file of a tree; ok is false where there is no plain file of
 	// at most limit bytes at that path.
 	File(ctx context.Context, tree, path string, limit int64) (content []byte, ok bool, err error)
+	// Progress reads a progress file of a tree, without secrets that agents wrote into it. nil where
+	// there is none that can be read: unreadable then says why, and is "" where nothing stands there.
+	Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error)
 	// Names lists the root of a tree; names of folders end in "/".
 	Names(ctx context.Context, tree string) ([]string, error)
 	// Files lists the paths of all plain files of a tree, in order.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -26,15 +28,36 @@ type candidate struct {
 	inspection
 }
 
-// propose looks at what the agent did, in this order. Each look may answer for the
+// propose acts on a call that has ended, by what it was for. All of it follows from the
+// state and the tree that was stored then.
+func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	switch {
+	case s.Ended != nil:
+		return e.ended(ctx, s)
+	case s.Job == prompt.JobPlan:
+		return e.planned(ctx, s)
+	case s.Job == prompt.JobSplit:
+		return e.split(ctx, s)
+	case s.Job == prompt.JobReview:
+		return e.reviewed(ctx, s)
+	case s.Job == prompt.JobVerify:
+		return e.verified(ctx, s)
+	default:
+		return e.proposeWork(ctx, s)
+	}
+}
+
+// proposeWork looks at what the agent did, in this order. Each look may answer for the
 // step (handled): it fails the attempt, or sets the task aside. What passes them all is
 // a tree with the accepted progress.md in it, which goes to the checks. No claim of
 // the agent's ticks a box.
-func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) proposeWork(ctx context.Context, s *State) (Next, error) {
 	c := &candidate{found: s.Laid}
 	for _, look := range []func(context.Context, *State, *candidate) (next Next, handled bool, err error){
-		e.layOutPutBack, // protected paths as they were
-		e.snapshot,      // what is in the work tree
+		e.requirePlain,  // what it says in progress.md, and nothing that cannot be stored
 		e.screen,        // paths that may not change, or only by a person
 		e.requireEnd,    // the call itself came to something
 		e.requireClaim,  // the agent says that the task is done
@@ -49,22 +72,14 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// layOutPutBack lays out the work tree without the changes of protected paths that were
-// found in it.
-func (e *Engine) layOutPutBack(ctx context.Context, s *State, _ *candidate) (_ Next, handled bool, _ error) {
-	if s.Proposal.PutBack == "" {
-		return Next{}, false, nil
+// requirePlain reads what the agent says in progress.md, and fails the attempt where it left
+// paths that cannot be stored.
+func (e *Engine) requirePlain(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	if !s.Proposal.Host {
+		if err := e.judge(ctx, s); err != nil {
+			return Next{}, false, err
+		}
 	}
-	if err := e.layOut(ctx, s, s.Proposal.PutBack); err != nil {
-		return Next{}, false, err
-	}
-	p := s.Proposal
-	p.PutBack = ""
-	return Next{}, false, nil
-}
-
-// snapshot reads the work tree, and notes whether the call changed anything at all.
-func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	if c.accepted, err = s.document(s.Progress); err != nil {
 		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
 	}
@@ -74,32 +89,18 @@ func (e *Engine) snapshot(ctx context.Context, s *State, c *candidate) (_ Next, 
 	if c.landed, err = e.completed(s, c.accepted, ""); err != nil {
 		return Next{}, false, err
 	}
-	if err := e.WorkTree.WriteProgress(ctx, s.ProgressPath, c.landed); err != nil {
+	refused := slices.DeleteFunc(slices.Clone(s.Proposal.Refused), func(r Refusal) bool { return s.holdsProgress(r.Path) })
+	if len(refused) > 0 {
+		next, err := e.reject(ctx, s, refused)
+		return next, true, err
+	}
+	c.work = s.Proposal.Left
+	if c.tree, err = e.keepTaskFile(ctx, s, c.work); err != nil {
+		return Next{}, false, err
+	}
+	if c.tree, err = e.Trees.With(ctx, c.tree, s.ProgressPath, c.landed.Bytes()); err != nil {
 		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	work, refused, err := e.WorkTree.Snapshot(ctx)
-	if err != nil {
-		return Next{}, false, fmt.Errorf("read the work tree: %w", err)
-	}
-	if len(refused) > 0 {
-		s.reject(refused)
-		return Next{}, true, nil
-	}
-	c.work = work
-	if c.tree, err = e.keepTaskFile(ctx, s, work); err != nil {
-		return Next{}, false, err
-	}
-	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
-		return Next{}, false, err
-	}
-	if c.found != "" {
-		found, err := e.withoutNotes(ctx, c.found)
-		if err != nil {
-			return Next{}, false, err
-		}
-		s.Draft.Unchanged = found == c.plain
-	}
-	s.Laid = c.tree
 	return Next{}, false, nil
 }
 
@@ -115,31 +116,48 @@ func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) 
 // screen compares the candidate with what has landed, refuses what must not even be
 // looked at, and puts back what only a person may change.
 func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+	refused, protected, err := e.changes(ctx, s, c)
+	if err != nil {
+		return Next{}, false, err
+	}
+	if len(refused) == 0 && len(protected) > 0 {
+		if err := e.putBack(ctx, s, c, protected); err != nil {
+			return Next{}, false, err
+		}
+		if refused, protected, err = e.changes(ctx, s, c); err != nil {
+			return Next{}, false, err
+		}
+	}
+	if refused = append(refused, protected...); len(refused) > 0 { // or it could not be put back
+		next, err := e.reject(ctx, s, refused)
+		return next, true, err
+	}
+	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
+		return Next{}, false, err
+	}
+	if c.found != "" {
+		found, err := e.withoutNotes(ctx, c.found)
+		if err != nil {
+			return Next{}, false, err
+		}
+		s.Draft.Unchanged = found == c.plain
+	}
+	s.Laid = c.tree
+	s.recordChanges(c.plain, c.code)
+	return Next{}, false, nil
+}
+
+// changes are what policy does not let through of what the candidate changes.
+func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (refused, protected []Refusal, _ error) {
 	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
-		return Next{}, false, fmt.Errorf("compare trees: %w", err)
+		return nil, nil, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
 	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
-	if len(foreign) > 0 {
-		s.reject(foreign)
-		return Next{}, true, nil
-	}
 	c.code = code
 	screened := e.Publisher.Screen(*s, code)
-	if len(screened.Refused) > 0 {
-		s.reject(screened.Refused)
-		return Next{}, true, nil
-	}
-	if len(screened.Protected) > 0 {
-		if len(s.Proposal.Protected) > 0 { // it could not be put back
-			s.reject(screened.Protected)
-			return Next{}, true, nil
-		}
-		return Next{}, true, e.putBack(ctx, s, c, screened.Protected)
-	}
-	s.recordChanges(c.plain, c.code)
-	return Next{}, false, nil
+	return append(foreign, screened.Refused...), screened.Protected, nil
 }
 
 // requireEnd fails the attempt of a call that came to nothing by how it ended.

@@ -16,9 +16,8 @@ const RuleProtected = "protected"
 // maxProtected bounds the protected paths of one call that are kept and told by name.
 const maxProtected = 20
 
-// putBack notes that the call changed paths that only a person may change, and has the
-// work tree laid out without these changes: the next step begins with that, so that a
-// process that dies meanwhile neither lays out nor tells half of it.
+// putBack takes the changes of paths that only a person may change out of the candidate and
+// of the work tree.
 func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, protected []Refusal) error {
 	paths := make([]string, 0, len(protected))
 	for _, r := range protected {
@@ -28,9 +27,11 @@ func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, protected 
 	if err != nil {
 		return fmt.Errorf("put protected paths back: %w", err)
 	}
-	p := s.Proposal
-	p.PutBack, p.Protected = tree, slices.Clone(protected[:min(len(protected), maxProtected)])
-	s.Laid = c.found // the proposal is looked at again, from the start
+	if err := e.layOut(ctx, s, tree); err != nil {
+		return err
+	}
+	c.work, c.tree = tree, tree
+	s.Proposal.Protected = slices.Clone(protected[:min(len(protected), maxProtected)])
 	s.Violations = append(s.Violations, "Only a person may change these paths, so your changes to them were put back. "+
 		"The checks ran without them, and the rest must work without them: "+listRefusals(protected)+".")
 	e.tellProtected(s, protected)

@@ -27,11 +27,21 @@ type Setup struct {
 // SetupName is what people call the set-up commands.
 const SetupName = "set-up"
 
-// setUp starts the set-up commands. Once they have ended, which is stored by
-// then, it goes on: without what they prepare no check would tell anything, so
-// that the run ends where they failed, before any model is paid for.
-func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
-	if s.Setup.Done {
+// setup tells people that the run has begun, and runs the set-up commands. Once they have
+// ended, which is stored by then, it goes on: without what they prepare no check would tell
+// anything, so that the run ends where they failed, before any model is paid for.
+func (e *Engine) setup(ctx context.Context, s *State) (Next, error) {
+	switch {
+	case s.Process == nil:
+		if next, ended, err := e.begin(ctx, s); err != nil || ended {
+			return next, err
+		}
+		if s.Setup == nil {
+			return e.enter(ctx, s)
+		}
+		s.prepareProcess(ProcessSetup, e.Now())
+		return Next{}, nil
+	case s.Setup.Done:
 		if err := e.forget(ctx, s); err != nil {
 			return Next{}, err
 		}
@@ -45,11 +55,8 @@ func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
 		default:
 			return e.finish(s, run.EndFailed, failed)
 		}
-	}
-	if s.Process == nil {
-		s.Starts++
-		s.Process = &Process{Kind: ProcessSetup, Name: processName(*s), StartedAt: e.Now()}
-		return Next{}, nil
+	case s.Process.Handle != "":
+		return e.watchSetup(ctx, s)
 	}
 	g := gate.Gate{Name: SetupName, Command: strings.Join(s.Setup.Commands, "\n"), Timeout: s.Setup.Timeout}
 	if s.Limits.RunTimeout > 0 {
@@ -63,16 +70,15 @@ func (e *Engine) setUp(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Process.Handle = h
 	e.emit(run.Event{Kind: run.EventGateStarted, Gate: SetupName}, s)
-	s.Stage = stageSetUpWatch
 	return Next{}, nil
 }
 
-// watchSetUp waits for the set-up commands.
-func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
+// watchSetup waits for the set-up commands.
+func (e *Engine) watchSetup(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
 	switch {
 	case (errors.Is(err, ErrGone) || errors.Is(err, ErrLost)) && s.Gone < maxGone:
-		s.Process, s.Stage = nil, stageSetUp
+		s.prepareProcess(ProcessSetup, e.Now())
 		s.Gone++
 		return Next{}, nil
 	case errors.Is(err, ErrGone), errors.Is(err, ErrLost):
@@ -95,7 +101,6 @@ func (e *Engine) watchSetUp(ctx context.Context, s *State) (Next, error) {
 		}
 		s.Setup.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
 	}
-	s.Stage = stageSetUp
 	s.reached(status.Hosts)
 	e.emit(run.Event{
 		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,

@@ -22,30 +22,18 @@ type Stage string
 
 // The stages, in the order a run without failures goes through them.
 const (
-	stageOpen       Stage = "open"         // lay out the work tree, find the progress file
-	stageBegin      Stage = "begin"        // tell people that the run has begun
-	stageSetUp      Stage = "set_up"       // start the repository's set-up commands
-	stageSetUpWatch Stage = "set_up_watch" // they run
-	stagePick       Stage = "pick"         // exit conditions, then the next task
-	stageStart      Stage = "start"        // start the agent
-	stageWatch      Stage = "watch"        // the agent works
-	stageJudge      Stage = "judge"        // read what it says in progress.md
-	stagePlanned    Stage = "planned"      // take the plan it wrote, and nothing else it did
-	stageEnded      Stage = "ended"        // act on a call that came to nothing
-	stageRejected   Stage = "rejected"     // put back what must not be looked at
-	stageSplit      Stage = "split"        // put the parts it wrote in the place of a task
-	stageReviewed   Stage = "reviewed"     // take the tasks a review asks for
-	stagePropose    Stage = "propose"      // verify what it did, and store it as a tree
-	stageVerified   Stage = "verified"     // take the answer of a call that looked at the task
-	stageGate       Stage = "gate"         // start the next check
-	stageGateWatch  Stage = "gate_watch"   // the check runs
-	stageLand       Stage = "land"         // commit
-	stageShow       Stage = "show"         // bring what people see up to date
-	stageFinalGates Stage = "final_gates"  // start the next final check
-	stageFinalWatch Stage = "final_watch"  // the final check runs
-	stageReview     Stage = "review"       // have the whole change read once more
-	stageClose      Stage = "close"        // the closing commit
-	stageEnd        Stage = "end"          // tell people how it ended
+	stageOpen      Stage = "open"       // say where the branch stands, find the progress file
+	stageSetup     Stage = "setup"      // tell people that the run has begun, run the set-up commands
+	stagePick      Stage = "pick"       // exit conditions, then the next task
+	stageStart     Stage = "start"      // start the agent
+	stageWatch     Stage = "watch"      // the agent works; when it ends, its tree is stored
+	stagePropose   Stage = "propose"    // act on what it left and said
+	stageGate      Stage = "gate"       // start the next check, of the task or of the end
+	stageGateWatch Stage = "gate_watch" // the check runs
+	stageLand      Stage = "land"       // commit
+	stageShow      Stage = "show"       // bring what people see up to date
+	stageFinal     Stage = "final"      // have the whole change read once more, then the closing commit
+	stageEnd       Stage = "end"        // tell people how it ended
 )
 
 // Subject is what a run is about: an issue, or a plan file.
@@ -91,6 +79,10 @@ type Process struct {
 
 // Proposal is the tree an agent left behind and what was found about it.
 type Proposal struct {
+	// Left is the work tree as the agent left it, but for paths that cannot be stored:
+	// the first of those are in Refused.
+	Left    string
+	Refused []Refusal `json:",omitempty"`
 	// Claim is what the agent says of its task.
 	Claim prompt.Claim
 	// Ticked: the agent ticked the box of the task.
@@ -130,16 +122,13 @@ type Proposal struct {
 	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
-	// Protected are the first of the paths that the call changed and only a person may
-	// change. PutBack is the work tree without these changes until it is laid out, "" then.
+	// Protected are the first of the paths that the call changed, only a person may change,
+	// and were put back.
 	Protected []Refusal `json:",omitempty"`
-	PutBack   string    `json:",omitempty"`
 	// Final is the agent's last message on one line.
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
 	Failed string
-	// Added are the tasks of a call that was to write some.
-	Added []run.Task
 	// Bare is Tree without what the host added, and Fold what it was merged of, nil where
 	// nothing else landed since the call began.
 	Bare string `json:",omitempty"`
@@ -414,6 +403,8 @@ type Counts struct {
 	// Reviews counts how often all of the work was read; ReviewNote says why it was not.
 	Reviews    int
 	ReviewNote string
+	// Reviewed is the tree that was read last.
+	Reviewed string `json:",omitempty"`
 }
 
 // Watch is what the run is judged by.
@@ -456,10 +447,6 @@ type Conversation struct {
 	Questions []string
 	// Approval is the hash of the plan that the run leaves to people to approve.
 	Approval string
-	// Notes are what people left for the next call, and Noted is how many of them the
-	// call at work was told.
-	Notes []string `json:",omitempty"`
-	Noted int      `json:",omitempty"`
 	// Credits are the people who asked for single tasks.
 	Credits map[string]Person
 	// FeedbackSeen is the newest of the Feedback that was looked at, as the entry point

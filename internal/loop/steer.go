@@ -25,17 +25,9 @@ const (
 	WishRetry WishKind = "retry"
 	// WishBudget lets the run spend USD more, up to CapUSD.
 	WishBudget WishKind = "budget"
-	// WishNote tells Text to the next call.
-	WishNote WishKind = "note"
 	// WishStop ends the run before its next call: the one at work ends, and what comes
 	// of it is checked and lands.
 	WishStop WishKind = "stop"
-)
-
-// Bounds of what people leave for the next call.
-const (
-	maxNotes    = 10
-	maxNoteSize = 1000 // bytes
 )
 
 // Person is who is behind a wish.
@@ -82,8 +74,6 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	switch w.Kind { //nolint:exhaustive // the others change the tasks
 	case WishBudget:
 		return e.raiseBudget(ctx, s, w)
-	case WishNote:
-		return s.note(w)
 	case WishStop:
 		s.StopAfterCall = "stopped by " + w.By.Login
 		return fmt.Sprintf("`%s` stops the run before its next call.", w.By.Login), nil
@@ -116,22 +106,6 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	return said, e.workOn(ctx, s, doc)
 }
 
-// note keeps a person's words for the next call.
-func (s *State) note(w Wish) (string, error) {
-	text := oneLine(w.Text, maxNoteSize)
-	switch {
-	case text == "":
-		return "", &run.UserError{Message: "the note is empty", Hint: "write what the next call is to know"}
-	case len(s.Notes) >= maxNotes:
-		return "", &run.UserError{
-			Message: fmt.Sprintf("%d notes wait for the next call", len(s.Notes)), Hint: "wait for it to start",
-		}
-	}
-	s.Notes = append(s.Notes,
-		fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
-	return fmt.Sprintf("`%s` left a note for the next call: %s", w.By.Login, text), nil
-}
-
 // stopsHere says whether a run that a person stops before its next call is there. The
 // call that verifies a task is part of the one before it.
 func (s *State) stopsHere() bool {
@@ -142,8 +116,10 @@ func (s *State) stopsHere() bool {
 // betweenTasks says whether nothing is at work that the tasks are compared with.
 func (s *State) betweenTasks() bool {
 	switch s.Stage { //nolint:exhaustive // in every other stage something is under way
-	case stagePick, stageFinalGates, stageReview, stageClose, stageEnd:
+	case stagePick, stageFinal, stageEnd:
 		return !s.landing() // what lands brings its progress.md along
+	case stageGate:
+		return s.Phase == run.PhaseFinishing && s.Process == nil
 	default:
 		return false
 	}
@@ -153,7 +129,7 @@ func (s *State) betweenTasks() bool {
 // broken off.
 func (s *State) working() bool {
 	switch s.Stage { //nolint:exhaustive // what lands, lands
-	case stageStart, stageWatch, stageJudge, stagePropose, stageGate, stageGateWatch:
+	case stageStart, stageWatch, stagePropose, stageGate, stageGateWatch:
 		return true
 	default:
 		return false

@@ -135,6 +135,10 @@ func blockReason(s State, d Decision) string {
 // the task left there; unfinished work that nothing speaks against stays, for the
 // first part to go on from.
 func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
+	parts, err := e.added(ctx, s)
+	if err != nil {
+		return Next{}, err
+	}
 	if s.Attempts[s.TaskID] > 0 {
 		s.Kept = nil
 	}
@@ -149,7 +153,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	parts, parent := s.Proposal.Added, run.Task{ID: s.TaskID}
+	parent := run.Task{ID: s.TaskID}
 	if t, ok := doc.Task(s.TaskID); ok {
 		parent = t
 	}
@@ -199,11 +203,11 @@ const (
 	maxReviewTasks = 5
 )
 
-// review has the whole change read once more, where that is wanted and the run
-// changed something.
-func (e *Engine) review(s *State) (Next, error) {
+// final has the whole change read once more, where that is wanted and the run changed
+// something since. What then is left is the closing commit.
+func (e *Engine) final(ctx context.Context, s *State) (Next, error) {
 	switch {
-	case len(s.Commits) == 0 || s.Reviews >= s.reviews() || s.Once:
+	case len(s.Commits) == 0 || s.Reviews >= s.reviews() || s.Reviewed == s.HeadTree || s.Once:
 	case e.overdue(*s), s.spent(), s.Limits.MaxIterations > 0 && s.Iterations()+1 >= s.Limits.MaxIterations:
 		// What it found could not be fixed any more.
 		s.ReviewNote = "no budget or calls were left for it"
@@ -215,8 +219,7 @@ func (e *Engine) review(s *State) (Next, error) {
 		e.emit(run.Event{Kind: run.EventIteration, Text: "review", Role: run.RoleReviewer}, s)
 		return e.prepareAgent(s, prompt.JobReview, run.RoleReviewer, "")
 	}
-	s.Stage = stageClose
-	return Next{}, nil
+	return e.close(ctx, s)
 }
 
 // reviews is how often all of the work may be reviewed.
@@ -266,17 +269,21 @@ func (s *State) Proof() run.Proof {
 
 // reviewed takes the tasks a review asks for, and nothing else it did.
 func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
+	added, err := e.added(ctx, s)
+	if err != nil {
+		return Next{}, err
+	}
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
-	added, failed := s.Proposal.Added, s.Proposal.Failed
-	s.Proposal = nil
+	failed := s.Proposal.Failed
+	s.Proposal, s.Reviewed = nil, s.HeadTree
 	if failed != "" {
 		s.ReviewNote = "the review did not finish: " + oneLine(failed, 200)
 	}
 	s.Draft = Seen{} // reading moves nothing
 	if len(added) == 0 {
-		s.Phase, s.Stage = run.PhaseFinishing, stageClose
+		s.Phase, s.Stage = run.PhaseFinishing, stageFinal
 		return Next{}, nil
 	}
 	doc, err := s.document(s.Progress)

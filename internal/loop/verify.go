@@ -3,60 +3,65 @@ package loop
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// judge reads what the agent says in progress.md and takes what is its own to
-// say. From the next step on the host writes that file, so that reading it
-// again would take our words for the agent's: this is a step of its own.
-func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
-	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
+// leftProgress is progress.md as the agent left it, nil where there is none that can be
+// read: unreadable then says why, and is "" where there is none at all.
+func (e *Engine) leftProgress(ctx context.Context, s *State) (_ *progress.Doc, unreadable string, _ error) {
+	for _, r := range s.Proposal.Refused {
+		if s.holdsProgress(r.Path) {
+			return nil, r.Reason, nil
+		}
 	}
+	return e.readProgress(ctx, s.Proposal.Left, s.ProgressPath)
+}
+
+// readProgress reads a progress file of a tree; see [Trees].
+func (e *Engine) readProgress(ctx context.Context, tree, path string) (*progress.Doc, string, error) {
+	doc, unreadable, err := e.Trees.Progress(ctx, tree, path)
+	if err != nil {
+		return nil, "", fmt.Errorf("read %s: %w", path, err)
+	}
+	return doc, unreadable, nil
+}
+
+// holdsProgress says whether path is that of progress.md, or stands where its folder should.
+func (s *State) holdsProgress(path string) bool {
+	return path == s.ProgressPath || strings.HasPrefix(s.ProgressPath, path+"/")
+}
+
+// judge takes what is the agent's own to say in progress.md.
+func (e *Engine) judge(ctx context.Context, s *State) error {
 	before, err := s.document(s.Progress)
 	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	after, err := e.WorkTree.ReadProgress(ctx, s.ProgressPath)
-	var unreadable error
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		after = nil
-	case err != nil && ctx.Err() != nil:
-		return Next{}, ctx.Err()
-	case err != nil:
-		after, unreadable = nil, err
+	after, unreadable, err := e.leftProgress(ctx, s)
+	if err != nil {
+		return err
 	}
 	if s.Began != "" && after != nil {
 		if after, err = s.sinceBegan(before, after); err != nil {
-			return Next{}, err
+			return err
 		}
-	}
-	if s.Proposal.Plan {
-		return e.judgePlan(s, before, after)
-	}
-	if s.Job == prompt.JobSplit || s.Job == prompt.JobReview {
-		return e.judgeAdded(s, before, after)
 	}
 	verdict := progress.Judge(before, after, s.TaskID)
 	fresh := newTasks(before, verdict.Accepted)
 	s.wrote(run.Task{}, fresh...)
 	if err := s.await(verdict.Accepted, fresh); err != nil {
-		return Next{}, err
+		return err
 	}
 	if s.Promise != "" {
 		for _, id := range fresh {
 			if err := verdict.Accepted.Skip(id, "this run has one prompt and no other tasks"); err != nil {
-				return Next{}, fmt.Errorf("leave %s out: %w", id, err)
+				return fmt.Errorf("leave %s out: %w", id, err)
 			}
 		}
 	}
@@ -76,17 +81,14 @@ func (e *Engine) judge(ctx context.Context, s *State) (Next, error) {
 		against := cmp.Or(said.Words, string(said.Kind))
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
 	}
-	s.Proposal = &Proposal{
-		Claim: said, Done: said.All || verdict.ClaimedDone, Ticked: verdict.TickedAssigned, Note: s.Proposal.Note,
-		Final: s.Proposal.Final,
-	}
-	if unreadable != nil {
-		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable.Error(), 200)
+	p := s.Proposal
+	p.Claim, p.Done, p.Ticked = said, said.All || verdict.ClaimedDone, verdict.TickedAssigned
+	if unreadable != "" {
+		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable, 200)
 		s.Violations = append(s.Violations, what)
-		s.Proposal.Note = strings.TrimPrefix(s.Proposal.Note+"; "+what, "; ")
+		p.Note = strings.TrimPrefix(p.Note+"; "+what, "; ")
 	}
-	s.Stage = stagePropose
-	return Next{}, nil
+	return nil
 }
 
 // sinceBegan is what an agent has left of progress.md, with what others did to that since
@@ -170,21 +172,27 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 	return nil
 }
 
-// judgeAdded takes the notes of a call that was to write tasks, and keeps these
-// for the next step to put where they belong; see judge.
-func (e *Engine) judgeAdded(s *State, before, after *progress.Doc) (Next, error) {
+// added are the tasks of a call that was to write some, whose notes are taken.
+func (e *Engine) added(ctx context.Context, s *State) ([]run.Task, error) {
+	before, err := s.document(s.Progress)
+	if err != nil {
+		return nil, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	after, _, err := e.leftProgress(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Began != "" && after != nil {
+		if after, err = s.sinceBegan(before, after); err != nil {
+			return nil, err
+		}
+	}
 	verdict := progress.JudgeAdded(before, after)
-	added := verdict.Added
-	if s.Proposal.Failed != "" {
-		added = nil // half a list would pass for the whole
-	}
 	s.Progress = s.text(verdict.Accepted)
-	s.Proposal = &Proposal{Added: added, Failed: s.Proposal.Failed}
-	s.Stage = stageSplit
-	if s.Job == prompt.JobReview {
-		s.Stage = stageReviewed
+	if s.Proposal.Failed != "" {
+		return nil, nil // half a list would pass for the whole
 	}
-	return Next{}, nil
+	return verdict.Added, nil
 }
 
 // checkmarks are all the changes to progress.md, in words.
@@ -214,57 +222,6 @@ func changedPaths(changes []Change) string {
 	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
 }
 
-// judgePlan reads the tasks the planner wrote; see judge.
-func (e *Engine) judgePlan(s *State, before, after *progress.Doc) (Next, error) {
-	verdict := progress.JudgePlan(before, after)
-	s.Violations = verdict.Violations
-	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
-		s.Questions = []string{said.Words} // what it wrote besides is half a plan
-		s.Stage = stagePlanned
-		return Next{}, nil
-	}
-	// Half a plan would pass for the whole.
-	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
-		s.Violations = nil
-		s.Progress = s.text(verdict.Accepted)
-	} else if s.Failure == "" {
-		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
-	}
-	s.Stage = stagePlanned
-	return Next{}, nil
-}
-
-// planned takes the plan, and nothing else that the planner did.
-func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
-	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
-		return Next{}, err
-	}
-	if len(s.Questions) > 0 {
-		s.Proposal = nil
-		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
-	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	done, total := progress.Counts(doc.Tasks())
-	if total == 0 {
-		s.Attempts[planKey]++
-		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
-		if s.Attempts[planKey] >= maxPlanAttempts {
-			return e.finish(s, run.EndFailed, "the planner wrote no plan: "+s.Failure)
-		}
-		return e.again(s)
-	}
-	for _, t := range doc.Tasks() {
-		s.wrote(planWords(), t.ID)
-	}
-	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
-	e.tellTooMany(s, done, total)
-	e.tellCircles(s, doc.Tasks())
-	return e.work(ctx, s, doc)
-}
-
 // splitChanges separates the work from the run's own folder, whose only file
 // is progress.md and is judged by its content. Anything else the agent did
 // below .ralph/ belongs to other runs or steers this one.
@@ -281,21 +238,15 @@ func splitChanges(changes []Change, own string) (code []Change, foreign []Refusa
 	return code, foreign
 }
 
-// reject fails the attempt for what must not even be looked at.
-func (s *State) reject(refused []Refusal) {
-	s.Failure = "The last call's changes to these paths cannot be accepted, so the files were restored: " +
-		listRefusals(refused) + "."
-	s.Stage = stageRejected
-}
-
-// rejected takes the tree back to the last good one, since what is refused must
-// not linger in it. Why is stored by then: the tree no longer tells.
-func (e *Engine) rejected(ctx context.Context, s *State) (Next, error) {
+// reject fails the attempt for what must not even be looked at, and takes the work tree back
+// to the last good one, since what is refused must not linger in it.
+func (e *Engine) reject(ctx context.Context, s *State, refused []Refusal) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
 	s.Draft.Change = "" // nothing of it is kept
-	return e.failed(ctx, s, s.Failure, failure{Refused: true})
+	return e.failed(ctx, s, "The last call's changes to these paths cannot be accepted, so the files were restored: "+
+		listRefusals(refused)+".", failure{Refused: true})
 }
 
 // fail notes a failed attempt at the task, where the next one reads it. After

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -140,21 +139,16 @@ func (w *world) Reset(_ context.Context, tree string) error {
 	return nil
 }
 
-func (w *world) ReadProgress(_ context.Context, path string) (*progress.Doc, error) {
-	if w.links[path] {
-		return nil, fmt.Errorf("%q: %w", path, progress.ErrNotRegular)
-	}
-	src, ok := w.work[path]
+func (w *world) Progress(_ context.Context, tree, path string) (*progress.Doc, string, error) {
+	src, ok := w.trees[tree][path]
 	if !ok {
-		return nil, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
+		return nil, "", nil
 	}
-	return progress.Parse([]byte(src))
-}
-
-func (w *world) WriteProgress(_ context.Context, path string, d *progress.Doc) error {
-	delete(w.links, path)
-	w.work[path] = string(d.Bytes())
-	return nil
+	doc, err := progress.Parse([]byte(src))
+	if err != nil {
+		return nil, err.Error(), nil
+	}
+	return doc, "", nil
 }
 
 func (w *world) Files(_ context.Context, tree string) ([]string, error) {

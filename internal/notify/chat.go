@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/org/ralph-action/internal/strs"
@@ -19,172 +16,94 @@ import (
 type chat struct {
 	client *http.Client
 	url    string
-	header http.Header
-	// bodies are what is posted of a message, each in a request of its own.
-	bodies func(Message) []any
+	// body is what is posted of a message.
+	body func(Message) any
 }
 
-// send tries each body, so that a room that is gone does not keep others from
-// hearing.
 func (c chat) send(ctx context.Context, m Message) error {
-	var errs []error
-	for _, body := range c.bodies(m) {
-		errs = append(errs, c.one(ctx, body))
-	}
-	return errors.Join(errs...)
-}
-
-func (c chat) one(ctx context.Context, body any) error {
-	b, err := json.Marshal(body)
+	b, err := json.Marshal(c.body(m))
 	if err != nil {
 		return final{fmt.Errorf("write the message: %w", err)}
 	}
-	answer, err := post(ctx, c.client, c.url, c.header, b)
-	if err != nil {
-		return err
-	}
-	// Slack's API refuses with 200.
-	var said struct {
-		OK    *bool  `json:"ok"`
-		Error string `json:"error"`
-	}
-	if err := json.Unmarshal(answer, &said); err == nil && said.OK != nil && !*said.OK {
-		return fmt.Errorf("the message was refused: %s", said.Error)
-	}
-	return nil
+	return post(ctx, c.client, c.url, nil, b)
 }
 
-// slackToken matches a webhook's or a bot's token, with what is before the @ of
-// an address.
-var slackToken = strs.Lazy(`^(?:(hook)[-:]([A-Z0-9]{9,}-[A-Z0-9]{9,}-[A-Za-z0-9]{24,})|(xox[a-z])[-:]([A-Za-z0-9-]{24,}))$`)
+// The addresses that the services show people.
+var (
+	slackPath    = strs.Lazy(`^/services/[A-Z0-9]{9,}/[A-Z0-9]{9,}/[A-Za-z0-9]{20,}$`)
+	discordPath  = strs.Lazy(`^/api/webhooks/[0-9]+/[A-Za-z0-9_-]+$`)
+	telegramPath = strs.Lazy(`^/bot[0-9]+:[A-Za-z0-9_-]+/sendMessage$`)
+)
 
-// newSlack reads slack://hook:A-B-C@webhook, an incoming webhook, or
-// slack://xoxb:TOKEN@CHANNEL, a bot.
-func newSlack(u *url.URL, client *http.Client) (sender, error) {
-	query, err := options(u, "thread_ts")
-	if err != nil {
-		return nil, err
+// newChat is the chat service that an address belongs to, with its name, or nil where it
+// belongs to none. The error says what address the service would take.
+func newChat(u *url.URL, client *http.Client) (name string, _ sender, _ error) {
+	if u.Scheme != "https" {
+		return "", nil, nil
 	}
-	user := u.User.Username()
-	if password, ok := u.User.Password(); ok {
-		user += ":" + password
-	}
-	token := slackToken().FindStringSubmatch(user)
-	if token == nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("it is neither slack://hook:A-B-C@webhook nor slack://xoxb:TOKEN@CHANNEL")
-	}
-	c := chat{client: client, url: "https://hooks.slack.com/services/" + strings.ReplaceAll(token[2], "-", "/")}
-	channel := ""
-	if token[1] == "" {
-		channel = u.Hostname()
-		c.url = "https://slack.com/api/chat.postMessage"
-		c.header = http.Header{"Authorization": {"Bearer " + token[3] + "-" + token[4]}}
-	}
-	c.bodies = func(m Message) []any { return []any{newSlackMessage(m, channel, query.Get("thread_ts"))} }
-	return c, nil
-}
-
-// slackMessage is what chat.postMessage and incoming webhooks take.
-type slackMessage struct {
-	Channel     string            `json:"channel,omitempty"`
-	Thread      string            `json:"thread_ts,omitempty"`
-	Text        string            `json:"text"`
-	Attachments []slackAttachment `json:"attachments"`
-}
-
-type slackAttachment struct {
-	Text string `json:"text"`
-}
-
-func newSlackMessage(m Message, channel, thread string) slackMessage {
-	title, body := m.text(slackText())
-	out := slackMessage{Channel: channel, Thread: thread, Text: title}
-	for line := range strings.SplitSeq(body, "\n") {
-		out.Attachments = append(out.Attachments, slackAttachment{line})
-	}
-	return out
-}
-
-// newDiscord reads discord://TOKEN@ID, a channel's webhook.
-func newDiscord(u *url.URL, client *http.Client) (sender, error) {
-	query, err := options(u, "thread_id")
-	if err != nil {
-		return nil, err
-	}
-	if u.User.Username() == "" || u.Host == "" || strings.Trim(u.Path, "/") != "" {
-		return nil, errors.New("it is not discord://TOKEN@ID")
-	}
-	to := (&url.URL{Scheme: "https", Host: "discord.com"}).JoinPath("api", "webhooks", url.PathEscape(u.Host),
-		url.PathEscape(u.User.Username()))
-	to.RawQuery = query.Encode()
-	return chat{client: client, url: to.String(), bodies: func(m Message) []any { return []any{newDiscordMessage(m)} }},
-		nil
-}
-
-// discordMessage is what a webhook of Discord takes.
-type discordMessage struct {
-	Embeds []discordEmbed `json:"embeds"`
-}
-
-type discordEmbed struct {
-	Title       string `json:"title"`
-	Description string `json:"description"`
-}
-
-func newDiscordMessage(m Message) discordMessage {
-	title, body := m.text(discordText())
-	return discordMessage{[]discordEmbed{{title, body}}}
-}
-
-var telegramToken = strs.Lazy(`^[0-9]+:[a-zA-Z0-9_-]+$`)
-
-// newTelegram reads telegram://BOT_TOKEN@telegram?chats=@CHANNEL,NUMBER,NUMBER:TOPIC.
-func newTelegram(u *url.URL, client *http.Client) (sender, error) {
-	query, err := options(u, "chats")
-	if err != nil {
-		return nil, err
-	}
-	password, _ := u.User.Password()
-	token := u.User.Username() + ":" + password
-	if !telegramToken().MatchString(token) || query.Get("chats") == "" {
-		return nil, errors.New("it is not telegram://BOT_TOKEN@telegram?chats=@CHANNEL")
-	}
-	bodies := func(m Message) []any {
-		var all []any
-		for chat := range strings.SplitSeq(query.Get("chats"), ",") {
-			all = append(all, newTelegramMessage(m, chat))
+	query := u.Query()
+	switch u.Host {
+	case "hooks.slack.com":
+		if !slackPath().MatchString(u.Path) || u.RawQuery != "" {
+			return "", nil, errors.New("a webhook of Slack is https://hooks.slack.com/services/A/B/C")
 		}
-		return all
+		return "Slack", chat{client, u.String(), func(m Message) any {
+			return map[string]any{"text": m.text(escapeSlack)}
+		}}, nil
+	case "discord.com", "discordapp.com":
+		if !discordPath().MatchString(u.Path) {
+			return "", nil, errors.New("a webhook of Discord is https://discord.com/api/webhooks/ID/TOKEN, with ?thread_id=ID for a thread")
+		}
+		return "Discord", chat{client, u.String(), func(m Message) any {
+			// An embed may be twice as long as a plain message, and mentions nobody.
+			return map[string]any{"embeds": []any{map[string]any{"description": m.text(escapeDiscord)}}}
+		}}, nil
+	case "api.telegram.org":
+		chatID := query.Get("chat_id")
+		if !telegramPath().MatchString(u.Path) || chatID == "" {
+			return "", nil, errors.New("for Telegram it is https://api.telegram.org/botTOKEN/sendMessage?chat_id=CHAT, with &message_thread_id=ID for a topic")
+		}
+		to := *u
+		to.RawQuery = ""
+		return "Telegram", chat{client, to.String(), func(m Message) any {
+			body := map[string]any{
+				"chat_id": chatID, "text": m.text(inert), "link_preview_options": map[string]any{"is_disabled": true},
+			}
+			if topic := query.Get("message_thread_id"); topic != "" {
+				body["message_thread_id"] = topic
+			}
+			return body
+		}}, nil
 	}
-	return chat{client: client, url: "https://api.telegram.org/bot" + token + "/sendMessage", bodies: bodies}, nil
+	return "", nil, nil
 }
 
-// telegramMessage is what sendMessage takes.
-type telegramMessage struct {
-	Chat           string `json:"chat_id"`
-	Topic          int    `json:"message_thread_id,omitempty"`
-	Text           string `json:"text"`
-	DisablePreview bool   `json:"disable_web_page_preview"`
-}
+// zeroWidth shows nothing and breaks what a chat would make more than text of.
+const zeroWidth = "\u200b"
 
-func newTelegramMessage(m Message, chat string) telegramMessage {
-	title, body := m.text(telegramText())
-	id, topic, _ := strings.Cut(strings.TrimSpace(chat), ":")
-	number, _ := strconv.Atoi(topic) // 0 is no topic
-	return telegramMessage{Chat: id, Topic: number, Text: title + "\n" + body, DisablePreview: true}
-}
-
-// options are the query of an address. One that nobody reads is an error: it was
-// meant to do something.
-func options(u *url.URL, known ...string) (url.Values, error) {
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return nil, errors.New("what follows the ? cannot be read")
-	}
-	for _, key := range slices.Sorted(maps.Keys(query)) {
-		if !slices.Contains(known, key) {
-			return nil, fmt.Errorf("there is no option %.20q; what it takes is %s", key, strings.Join(known, ", "))
+// inert breaks mentions and addresses: chats make links, and previews of what is behind
+// them, of anything that looks like one.
+func inert(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		b.WriteRune(r)
+		switch {
+		case r == '@' || r == '#' || r == '<':
+			b.WriteString(zeroWidth)
+		case (r == '.' || r == ':') && i+1 < len(s) && s[i+1] != ' ':
+			b.WriteString(zeroWidth)
 		}
 	}
-	return query, nil
+	return b.String()
+}
+
+// escapeSlack follows docs.slack.dev/messaging/formatting-message-text#escaping.
+func escapeSlack(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(inert(s))
+}
+
+// escapeDiscord keeps Markdown from working.
+func escapeDiscord(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`, "`", "\\`", ">", `\>`, "[", `\[`, "]", `\]`).
+		Replace(inert(s))
 }

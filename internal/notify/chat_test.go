@@ -1,18 +1,13 @@
 package notify_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/mail"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,9 +20,8 @@ import (
 
 const (
 	slackURL    = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
-	slackBotURL = "slack://xoxb:123456789012-1234567890123-abcdefghijklmnopqrstuvwx@C0123456789"
 	discordURL  = "https://discord.com/api/webhooks/123456789012345678/ABCDEFGHIJKLMNOPQRSTUVWX"
-	telegramURL = "telegram://123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr@telegram?chats=@people"
+	telegramURL = "https://api.telegram.org/bot123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr/sendMessage?chat_id=@people"
 )
 
 // internet is a transport that meets handler, whichever host is asked for.
@@ -62,60 +56,36 @@ const (
 
 func TestChats(t *testing.T) {
 	t.Parallel()
-	slackText := hostileTitle + "&lt;\u200b!channel&gt; @\u200beveryone *bold* [x](https:\u200b//evil.\u200bexample)"
-	slackLines := []any{
-		map[string]any{"text": hostileSaid},
-		map[string]any{"text": hostileLine + " `***` &lt;\u200bb&gt;&amp;amp;"},
-		map[string]any{"text": "https://github.example/acme/app/issues/7"},
+	const url = "\nhttps://github.example/acme/app/issues/7"
+	slack := map[string]any{
+		"text": hostileTitle + "&lt;\u200b!channel&gt; @\u200beveryone *bold* [x](https:\u200b//evil.\u200bexample)\n" +
+			hostileSaid + "\n" + hostileLine + " `***` &lt;\u200bb&gt;&amp;amp;" + url,
 	}
-	discord := map[string]any{
-		"embeds": []any{map[string]any{
-			"title": hostileTitle + "<\u200b!channel\\> @\u200beveryone \\*bold\\* \\[x\\](https:\u200b//evil.\u200bexample)",
-			"description": hostileSaid + "\n" + hostileLine +
-				" \\`\\*\\*\\*\\` <\u200bb\\>&amp;\nhttps://github.example/acme/app/issues/7",
-		}},
-	}
-	telegram := func(chat string, topic int) map[string]any {
-		m := map[string]any{
-			"chat_id": chat, "disable_web_page_preview": true,
+	discord := map[string]any{"embeds": []any{map[string]any{
+		"description": hostileTitle + "<\u200b!channel\\> @\u200beveryone \\*bold\\* \\[x\\](https:\u200b//evil.\u200bexample)\n" +
+			hostileSaid + "\n" + hostileLine + " \\`\\*\\*\\*\\` <\u200bb\\>&amp;" + url,
+	}}}
+	telegram := func(chat string) map[string]any {
+		return map[string]any{
+			"chat_id": chat, "link_preview_options": map[string]any{"is_disabled": true},
 			"text": hostileTitle + "<\u200b!channel> @\u200beveryone *bold* [x](https:\u200b//evil.\u200bexample)\n" +
-				hostileSaid + "\n" + hostileLine + " `***` <\u200bb>&amp;\nhttps://github.example/acme/app/issues/7",
+				hostileSaid + "\n" + hostileLine + " `***` <\u200bb>&amp;" + url,
 		}
-		if topic != 0 {
-			m["message_thread_id"] = float64(topic)
-		}
-		return m
 	}
-	const slackHook, discordHook, telegramBot = "hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx",
-		"discord.com/api/webhooks/123456789012345678/ABCDEFGHIJKLMNOPQRSTUVWX",
+	topic := telegram("-1001234")
+	topic["message_thread_id"] = "7"
+	const discordHook, telegramBot = "discord.com/api/webhooks/123456789012345678/ABCDEFGHIJKLMNOPQRSTUVWX",
 		"api.telegram.org/bot123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr/sendMessage"
 	tests := map[string]struct {
-		url, to, authorization, answer string
-		want                           []any
+		url, to, answer string
+		want            map[string]any
 	}{
-		"Slack": {
-			slackURL, slackHook, "", "ok", []any{map[string]any{"text": slackText, "attachments": slackLines}},
-		},
-		"Slack by scheme": {
-			"slack://hook:T00000000-B00000000-abcdefghijklmnopqrstuvwx@webhook", slackHook, "", "ok",
-			[]any{map[string]any{"text": slackText, "attachments": slackLines}},
-		},
-		"a thread of Slack": {
-			slackURL + "?thread_ts=1503435956.000247", slackHook, "", "ok",
-			[]any{map[string]any{"text": slackText, "attachments": slackLines, "thread_ts": "1503435956.000247"}},
-		},
-		"a bot of Slack": {
-			slackBotURL, "slack.com/api/chat.postMessage", "Bearer xoxb-123456789012-1234567890123-abcdefghijklmnopqrstuvwx",
-			`{"ok":true}`,
-			[]any{map[string]any{"text": slackText, "attachments": slackLines, "channel": "C0123456789"}},
-		},
-		"Discord":             {discordURL, discordHook, "", "", []any{discord}},
-		"Discord by scheme":   {"discord://ABCDEFGHIJKLMNOPQRSTUVWX@123456789012345678", discordHook, "", "", []any{discord}},
-		"a thread of Discord": {discordURL + "?thread_id=42", discordHook + "?thread_id=42", "", "", []any{discord}},
-		"Telegram":            {telegramURL, telegramBot, "", `{"ok":true,"result":{}}`, []any{telegram("@people", 0)}},
-		"chats of Telegram": {
-			telegramURL + ",-1001234:7", telegramBot, "", `{"ok":true,"result":{}}`,
-			[]any{telegram("@people", 0), telegram("-1001234", 7)},
+		"Slack":               {slackURL, "hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx", "ok", slack},
+		"Discord":             {discordURL, discordHook, "", discord},
+		"a thread of Discord": {discordURL + "?thread_id=42", discordHook + "?thread_id=42", "", discord},
+		"Telegram":            {telegramURL, telegramBot, `{"ok":true,"result":{}}`, telegram("@people")},
+		"a topic of Telegram": {
+			strings.Replace(telegramURL, "@people", "-1001234&message_thread_id=7", 1), telegramBot, `{"ok":true,"result":{}}`, topic,
 		},
 	}
 	for name, tt := range tests {
@@ -139,8 +109,7 @@ func TestChats(t *testing.T) {
 			close(got)
 			var bodies []any
 			for p := range got {
-				if p.path != tt.to || p.header.Get("Authorization") != tt.authorization ||
-					p.header.Get("Content-Type") != "application/json" {
+				if p.path != tt.to || p.header.Get("Content-Type") != "application/json" {
 					t.Errorf("posted to %s with %v, want %s", p.path, p.header, tt.to)
 				}
 				var body any
@@ -149,7 +118,7 @@ func TestChats(t *testing.T) {
 				}
 				bodies = append(bodies, body)
 			}
-			if diff := cmp.Diff(tt.want, bodies); diff != "" {
+			if diff := cmp.Diff([]any{tt.want}, bodies); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -176,12 +145,9 @@ func TestChatsThatFail(t *testing.T) {
 			<-r.Context().Done()
 			panic(http.ErrAbortHandler) // to return would be an answer
 		}, 2, "no answer within 100ms"},
-		"refuses with 200": {func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, `{"ok":false,"error":"channel_not_found"}`)
-		}, 2, "the message was refused: channel_not_found"},
 	}
 	for name, url := range map[string]string{
-		"Slack": slackURL, "a bot of Slack": slackBotURL, "Discord": discordURL, "Telegram": telegramURL,
+		"Slack": slackURL, "Discord": discordURL, "Telegram": telegramURL,
 	} {
 		for what, tt := range failures {
 			t.Run(name+" "+what, func(t *testing.T) {
@@ -221,117 +187,5 @@ func TestChatsThatFail(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// mailServer takes mail, and gives what was said to it in each conversation.
-func mailServer(t *testing.T, silent bool) (addr string, talks <-chan string) {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := make(chan string, 10)
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			work.Go(func() {
-				defer func() { _ = conn.Close() }()
-				if silent {
-					_, _ = io.Copy(io.Discard, conn)
-					return
-				}
-				said <- smtpTalk(conn)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		work.Wait()
-	})
-	return l.Addr().String(), said
-}
-
-func smtpTalk(conn net.Conn) string {
-	var all strings.Builder
-	answer := func(s string) { _, _ = fmt.Fprintf(conn, "%s\r\n", s) }
-	answer("220 mail.example")
-	data := false
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		line := lines.Text()
-		all.WriteString(line + "\n")
-		switch {
-		case data && line == ".":
-			data = false
-			answer("250 taken")
-		case data:
-		case strings.HasPrefix(line, "DATA"):
-			data = true
-			answer("354 go on")
-		case strings.HasPrefix(line, "QUIT"):
-			answer("221 bye")
-			return all.String()
-		default:
-			answer("250 fine")
-		}
-	}
-	return all.String()
-}
-
-func TestMail(t *testing.T) {
-	t.Parallel()
-	addr, talks := mailServer(t, false)
-	n, failed := start(t, notify.Config{
-		Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}},
-	})
-	ev := hostile()
-	ev.Time = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	ev.Subject = "grün\r\nBcc: all@evil.example\r\n\r\nMy text"
-	ev.Text = ".\r\nQUIT"
-	n.Handle(ev)
-	closeSoon(n, patience)
-	if said := failed.all(); len(said) > 0 {
-		t.Fatalf("failed: %v", said)
-	}
-	talk := <-talks
-	_, message, _ := strings.Cut(talk, "\nDATA\n")
-	head, body, _ := strings.Cut(message, "\n\n")
-	parsed, err := mail.ReadMessage(strings.NewReader(head + "\n\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject, err := (&mime.WordDecoder{}).DecodeHeader(parsed.Header.Get("Subject"))
-	if want := "acme/app: Ralph needs a person: grün Bcc: all@evil.example My text"; err != nil || subject != want {
-		t.Errorf("subject %q, %v", subject, err)
-	}
-	delete(parsed.Header, "Subject")
-	if diff := cmp.Diff(mail.Header{
-		"Date": {"Sun, 01 Mar 2026 12:00:00 +0000"}, "From": {"Ralph Bot <ralph@example.com>"}, "To": {"ada@example.com"},
-		"Mime-Version": {"1.0"}, "Content-Type": {`text/plain; charset="UTF-8"`}, "Content-Transfer-Encoding": {"8bit"},
-	}, parsed.Header); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	want := "Stopped: retrying won't fix this. 1 of 2 tasks done after 3 iterations, $0.50.\n. QUIT\nhttps://github.example/acme/app/issues/7\n.\nQUIT\n"
-	if diff := cmp.Diff(want, strings.ReplaceAll(body, "\n..", "\n.")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// A mail server that says nothing is not waited for.
-func TestASilentMailServer(t *testing.T) {
-	t.Parallel()
-	addr, _ := mailServer(t, true)
-	n, failed := start(t, notify.Config{
-		Timeout: 300 * time.Millisecond, Pauses: []time.Duration{},
-		Targets: []notify.Target{{Name: "mail", URL: "smtp://" + addr + "/?from=ralph@example.com&to=ada@example.com"}},
-	})
-	n.Handle(hostile())
-	closeSoon(n, patience)
-	if said := strings.Join(failed.all(), "\n"); !strings.HasSuffix(said, "no answer within 300ms") {
-		t.Errorf("said %s", said)
 	}
 }

@@ -1,5 +1,5 @@
 // Package notify tells people of runs where they are: in Slack, Discord or
-// Telegram, by mail, through a signed webhook, or by a program of theirs.
+// Telegram, through a signed webhook, or by a program of theirs.
 //
 // Its job: from the events of runs, one message for each occasion that somebody
 // wants to hear of, delivered to each target in its own form.

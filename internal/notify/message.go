@@ -20,7 +20,7 @@ const (
 )
 
 // Message is one occasion of one run. As JSON it is what webhooks and programs
-// get; docs/notifications.md describes it, and the form only grows.
+// get; docs/server.md#notifications describes it, and the form only grows.
 type Message struct {
 	Version int `json:"version"`
 	// ID is the same for each attempt to deliver the message, and for one that is
@@ -126,58 +126,15 @@ func tidy(mask func(string) string, s string, limit int) string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// medium is how a kind of target takes text.
-type medium struct {
-	// escape keeps others' text from being more than text there.
-	escape func(string) string
-}
-
-// text is a message for people: a title and lines.
-func (m Message) text(in medium) (title, body string) {
-	lines := []string{m.Summary} // ours
+// text is a message for people: a line that names the run, then what became of it. escape
+// keeps others' text from being more than text where it is shown.
+func (m Message) text(escape func(string) string) string {
+	lines := []string{escape(m.Title()), m.Summary} // the summary is ours
 	if m.Detail != "" {
-		lines = append(lines, in.escape(m.Detail))
+		lines = append(lines, escape(m.Detail))
 	}
 	if m.URL != "" {
 		lines = append(lines, m.URL) // to be followed
 	}
-	return in.escape(m.Title()), strings.Join(lines, "\n")
-}
-
-// zeroWidth shows nothing and breaks what a chat would make more than text of.
-const zeroWidth = "\u200b"
-
-// inert breaks mentions and addresses: chats make links, and previews of what
-// is behind them, of anything that looks like one.
-func inert(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		b.WriteRune(r)
-		switch {
-		case r == '@' || r == '#' || r == '<':
-			b.WriteString(zeroWidth)
-		case (r == '.' || r == ':') && i+1 < len(s) && s[i+1] != ' ':
-			b.WriteString(zeroWidth)
-		}
-	}
-	return b.String()
-}
-
-// plainText is for mail, where text is text.
-func plainText() medium { return medium{escape: func(s string) string { return s }} }
-
-// telegramText is for messages without a parse mode.
-func telegramText() medium { return medium{escape: inert} }
-
-// slackText follows docs.slack.dev/messaging/formatting-message-text#escaping.
-func slackText() medium {
-	entities := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
-	return medium{escape: func(s string) string { return entities.Replace(inert(s)) }}
-}
-
-// discordText keeps Markdown from working.
-func discordText() medium {
-	markup := strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`, "`", "\\`", ">", `\>`, "[", `\[`,
-		"]", `\]`)
-	return medium{escape: func(s string) string { return markup.Replace(inert(s)) }}
+	return strings.Join(lines, "\n")
 }

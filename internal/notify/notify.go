@@ -53,9 +53,10 @@ type Notifier struct {
 	life   context.Context //nolint:containedctx // the life of the goroutines that send, which no call owns
 	cancel context.CancelFunc
 
-	mu   sync.Mutex
-	told []string // IDs, the newest last
-	runs map[run.ID][2]int
+	mu     sync.Mutex
+	made   []string          // IDs of messages, the newest last
+	counts map[run.ID][2]int // tasks done, and all
+	closed bool
 }
 
 // mailbox is what waits for one target.
@@ -63,11 +64,7 @@ type mailbox struct {
 	target  Target
 	sender  sender
 	secrets []string
-	more    chan struct{} // something is waiting, or no more comes
-
-	mu      sync.Mutex
-	waiting []Message
-	closed  bool
+	queue   chan Message
 }
 
 // New makes a notifier and begins to deliver. It must be closed, or dropped. The error is a
@@ -85,14 +82,14 @@ func New(cfg Config) (*Notifier, error) {
 	if cfg.Failed == nil {
 		cfg.Failed = func(string, error) {}
 	}
-	n := &Notifier{cfg: cfg, runs: map[run.ID][2]int{}}
+	n := &Notifier{cfg: cfg, counts: map[run.ID][2]int{}}
 	for _, t := range cfg.Targets {
 		_, s, err := t.open(cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
 		n.boxes = append(n.boxes, &mailbox{
-			target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), more: make(chan struct{}, 1),
+			target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), queue: make(chan Message, queueLen),
 		})
 	}
 	n.life, n.cancel = context.WithCancel(context.Background())
@@ -102,10 +99,13 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Handle takes an event of a run and never waits.
+// Handle takes an event of a run and never waits. Where a target's queue is full, its
+// oldest message goes.
 func (n *Notifier) Handle(ev run.Event) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	m, ok := n.message(ev)
-	if !ok {
+	if !ok || n.closed {
 		return
 	}
 	if n.cfg.Own {
@@ -115,14 +115,23 @@ func (n *Notifier) Handle(ev run.Event) {
 		if !box.wants(m, ev) {
 			continue
 		}
-		if lost, ok := box.put(m); ok {
-			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
-				lost.Repository, lost.Notice))
+		for sent := false; !sent; {
+			select {
+			case box.queue <- m:
+				sent = true
+			default:
+				select {
+				case lost := <-box.queue:
+					n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
+						lost.Repository, lost.Notice))
+				default:
+				}
+			}
 		}
 	}
 }
 
-// message is what an event is worth telling, if anything.
+// message is what an event is worth telling, if anything. n.mu is held.
 func (n *Notifier) message(ev run.Event) (Message, bool) {
 	var notice run.Notice
 	switch ev.Kind { //nolint:exhaustive // the others are told in these
@@ -139,24 +148,22 @@ func (n *Notifier) message(ev run.Event) (Message, bool) {
 			notice = run.NoticeNeedsHuman
 		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if ev.Total > 0 {
-		n.runs[ev.Run] = [2]int{ev.Done, ev.Total}
+		n.counts[ev.Run] = [2]int{ev.Done, ev.Total}
 	}
-	counts := n.runs[ev.Run]
+	counts := n.counts[ev.Run]
 	if ev.Kind == run.EventRunEnded {
-		delete(n.runs, ev.Run)
+		delete(n.counts, ev.Run)
 	}
 	if notice == "" {
 		return Message{}, false
 	}
 	m := compose(notice, ev, counts[0], counts[1], n.cfg.Mask)
 	// A step that was repeated tells its events again.
-	if slices.Contains(n.told, m.ID) {
+	if slices.Contains(n.made, m.ID) {
 		return Message{}, false
 	}
-	n.told = append(n.told[max(0, len(n.told)-remembered+1):], m.ID)
+	n.made = append(n.made[max(0, len(n.made)-remembered+1):], m.ID)
 	return m, true
 }
 
@@ -176,69 +183,25 @@ func listed(list []run.Notice, n run.Notice) bool {
 	return slices.Contains(list, n) || n == run.NoticeNeedsHuman && slices.Contains(list, run.NoticeFinish)
 }
 
-// put queues a message. Where the queue is full the oldest goes.
-func (b *mailbox) put(m Message) (lost Message, full bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return Message{}, false // nobody tells of runs any more
-	}
-	if len(b.waiting) == queueLen {
-		lost, full = b.waiting[0], true
-		b.waiting = b.waiting[1:]
-	}
-	b.waiting = append(b.waiting, m)
-	b.wake()
-	return lost, full
-}
-
-func (b *mailbox) wake() {
-	select {
-	case b.more <- struct{}{}:
-	default:
-	}
-}
-
-// next waits for a message; false means that there will be none.
-func (b *mailbox) next(ctx context.Context) (Message, bool) {
-	for ctx.Err() == nil {
-		b.mu.Lock()
-		if len(b.waiting) > 0 {
-			m := b.waiting[0]
-			b.waiting = b.waiting[1:]
-			b.mu.Unlock()
-			return m, true
-		}
-		closed := b.closed
-		b.mu.Unlock()
-		if closed {
-			return Message{}, false
-		}
-		select {
-		case <-b.more:
-		case <-ctx.Done():
-		}
-	}
-	return Message{}, false
-}
-
+// deliver sends what comes until no more does. What comes after the notifier's life has
+// ended is counted only.
 func (n *Notifier) deliver(b *mailbox) {
-	for {
-		m, ok := b.next(n.life)
-		if !ok {
-			return
+	left := 0
+	for m := range b.queue {
+		if n.life.Err() != nil {
+			left++
+			continue
 		}
-		err := n.try(n.life, b, m)
-		if err != nil && n.life.Err() != nil {
-			b.mu.Lock()
-			b.waiting = append([]Message{m}, b.waiting...) // for Close to count
-			b.mu.Unlock()
-			return
-		}
-		if err != nil {
+		switch err := n.try(n.life, b, m); {
+		case err != nil && n.life.Err() != nil:
+			left++
+		case err != nil:
 			n.cfg.Failed(b.target.Name, fmt.Errorf("the message about %s (%s) was not delivered: %w", m.Repository, m.Notice,
 				err))
 		}
+	}
+	if left > 0 {
+		n.cfg.Failed(b.target.Name, fmt.Errorf("%s not delivered before the end", strs.Count(left, "message")))
 	}
 }
 
@@ -294,12 +257,7 @@ func (n *Notifier) Test(ctx context.Context, now time.Time) map[string]error {
 
 // Close delivers what is waiting for as long as ctx lasts, then drops the rest.
 func (n *Notifier) Close(ctx context.Context) {
-	for _, b := range n.boxes {
-		b.mu.Lock()
-		b.closed = true
-		b.wake()
-		b.mu.Unlock()
-	}
+	n.stopTaking()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -313,18 +271,23 @@ func (n *Notifier) Close(ctx context.Context) {
 	<-ended
 }
 
-// Drop ends the notifier at once. What is left is said through Failed. It may be
-// called after Close, and twice.
+// Drop ends the notifier at once. What is left is said through Failed. It may be called
+// after Close, and twice.
 func (n *Notifier) Drop() {
+	n.stopTaking()
 	n.cancel()
 	n.work.Wait()
+}
+
+// stopTaking lets no further message in.
+func (n *Notifier) stopTaking() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return
+	}
+	n.closed = true
 	for _, b := range n.boxes {
-		b.mu.Lock()
-		left := len(b.waiting)
-		b.waiting = nil
-		b.mu.Unlock()
-		if left > 0 {
-			n.cfg.Failed(b.target.Name, fmt.Errorf("%s not delivered before the end", strs.Count(left, "message")))
-		}
+		close(b.queue)
 	}
 }

@@ -24,12 +24,12 @@ func newClient(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// post posts JSON and gives the answer. Its errors do not show the address; one
-// that is final says that the receiver does not want the message.
-func post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) ([]byte, error) {
+// post posts JSON. Its errors do not show the address; one that is final says that the
+// receiver does not want the message.
+func post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, final{errors.New("the address cannot be used")}
+		return final{errors.New("the address cannot be used")}
 	}
 	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json")
@@ -39,17 +39,17 @@ func post(ctx context.Context, client *http.Client, address string, header http.
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // the other half is the address
 		}
-		return nil, fmt.Errorf("post the message: %w", err)
+		return fmt.Errorf("post the message: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	answer, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if res.StatusCode < 300 {
-		return answer, nil
+		return nil
 	}
 	err = fmt.Errorf("%s answered %d: %s", req.URL.Host, res.StatusCode, answer)
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusRequestTimeout ||
 		res.StatusCode >= 500 {
-		return nil, err
+		return err
 	}
-	return nil, final{err}
+	return final{err}
 }

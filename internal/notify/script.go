@@ -20,9 +20,9 @@ func (s script) send(ctx context.Context, m Message) error {
 	if err != nil {
 		return final{err}
 	}
-	title, text := m.text(plainText())
+	text := m.text(func(s string) string { return s })
 	_, err = proc.Run(ctx, proc.Cmd{
-		Path: s.path, Args: []string{strings.TrimLeft(title, "-") + "\n" + text},
+		Path: s.path, Args: []string{strings.TrimLeft(text, "-")}, // never an option
 		Env: proc.ScrubbedEnv("RALPH_EVENT=" + string(m.Notice)), Stdin: bytes.NewReader(append(body, '\n')),
 	})
 	if err == nil {

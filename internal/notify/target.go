@@ -20,9 +20,8 @@ import (
 type Target struct {
 	// Name is what people call it.
 	Name string
-	// URL is a secret: slack://…, discord://…, telegram://… or smtp://…, the
-	// address of an incoming webhook as Slack and Discord give it, or https://… of
-	// a webhook that is to be signed with Secret.
+	// URL is a secret: the address of a webhook as Slack, Discord and Telegram have it,
+	// or that of a webhook of one's own, which is signed with Secret.
 	URL, Secret string
 	// Script is the absolute path of a program, in place of a URL.
 	Script string
@@ -61,35 +60,17 @@ func (t Target) open(transport http.RoundTripper) (kind string, _ sender, err er
 		return "a program", script{path: t.Script}, nil
 	}
 	u, err := url.Parse(strings.TrimSpace(t.URL))
-	if err != nil || u.Scheme == "" || u.Host == "" {
-		return bad("the address is missing or not valid", addressHint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return bad("the address is missing, or is none of https", addressHint)
 	}
-	u = known(u)
-	var s sender
-	switch u.Scheme {
-	case "https", "http":
-		return t.openWebhook(u, newClient(transport), bad)
-	case "slack":
-		s, err = newSlack(u, newClient(transport))
-	case "discord":
-		s, err = newDiscord(u, newClient(transport))
-	case "telegram":
-		s, err = newTelegram(u, newClient(transport))
-	case "smtp":
-		s, err = newMailer(u)
-	default:
-		return bad(fmt.Sprintf("%.20q is not a known kind of address", u.Scheme), addressHint)
-	}
-	if err != nil {
-		return bad("the address is not one of "+u.Scheme+": "+hide(err.Error(), Secrets(t.URL)), addressHint)
-	}
-	return kinds()[u.Scheme], s, nil
-}
-
-func (t Target) openWebhook(
-	u *url.URL, client *http.Client, bad func(message, hint string) (string, sender, error),
-) (string, sender, error) {
-	if u.Scheme == "http" && !loopback(u.Hostname()) {
+	client := newClient(transport)
+	kind, s, err := newChat(u, client)
+	switch {
+	case err != nil:
+		return bad(err.Error(), addressHint)
+	case s != nil:
+		return kind, s, nil
+	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return bad("plain http would send messages unencrypted", "use https")
 	}
 	key, err := webhookKey(t.Secret)
@@ -99,26 +80,7 @@ func (t Target) openWebhook(
 	return "a signed webhook", webhook{url: u.String(), key: key, client: client}, nil
 }
 
-const addressHint = "docs/notifications.md shows each kind: slack://, discord://, telegram://, smtp:// and https://"
-
-func kinds() map[string]string {
-	return map[string]string{"slack": "Slack", "discord": "Discord", "telegram": "Telegram", "smtp": "mail"}
-}
-
-// known turns the addresses that Slack and Discord show people into ours.
-func known(u *url.URL) *url.URL {
-	parts := strings.Split(strings.Trim(u.Path, "/"), "/")
-	switch {
-	case u.Scheme == "https" && u.Host == "hooks.slack.com" && len(parts) == 4 && parts[0] == "services":
-		return &url.URL{
-			Scheme: "slack", User: url.UserPassword("hook", strings.Join(parts[1:], "-")), Host: "webhook", RawQuery: u.RawQuery,
-		}
-	case u.Scheme == "https" && (u.Host == "discord.com" || u.Host == "discordapp.com") && len(parts) == 4 &&
-		parts[0] == "api" && parts[1] == "webhooks":
-		return &url.URL{Scheme: "discord", User: url.User(parts[3]), Host: parts[2], RawQuery: u.RawQuery}
-	}
-	return u
-}
+const addressHint = "docs/server.md#notifications shows the address of each service"
 
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
@@ -156,35 +118,15 @@ func Secrets(address string) []string {
 	if err != nil {
 		return all
 	}
-	u = known(u)
-	add := func(s string) {
-		if len(s) >= minPart {
-			all = append(all, s)
-		}
+	parts := strings.Split(u.Path, "/")
+	for _, values := range u.Query() {
+		parts = append(parts, values...)
 	}
-	if u.User != nil {
-		password, _ := u.User.Password()
-		if u.Scheme != "smtp" {
-			add(u.User.String())
-			add(u.User.Username())
-		}
-		add(password)
-		// Slack's token is sent with slashes.
-		for part := range strings.SplitSeq(password, "-") {
-			add(part)
-		}
-		add(strings.ReplaceAll(password, "-", "/"))
-	}
-	if u.Scheme == "discord" {
-		add(u.Host)
-	}
-	if u.Scheme == "slack" || u.Scheme == "http" || u.Scheme == "https" {
-		for part := range strings.SplitSeq(u.Path, "/") {
-			add(part)
-		}
-		for _, values := range u.Query() {
-			for _, v := range values {
-				add(v)
+	for _, part := range parts {
+		// Telegram has "bot" before its token.
+		for _, s := range []string{part, strings.TrimPrefix(part, "bot")} {
+			if len(s) >= minPart {
+				all = append(all, s)
 			}
 		}
 	}

@@ -29,8 +29,7 @@ func (w webhook) send(ctx context.Context, m Message) error {
 	header.Set("Webhook-Id", m.ID)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", sign(w.key, m.ID, at, body))
-	_, err = post(ctx, w.client, w.url, header, body)
-	return err
+	return post(ctx, w.client, w.url, header, body)
 }
 
 // sign is the header that says who made a body, and when.

@@ -85,7 +85,23 @@ func FromIssue(title, body string) (Plan, error) {
 	}
 	p.fill(doc)
 	p.unread(text)
-	return p, nil
+	err = p.bounded("The issue")
+	return p, err
+}
+
+// maxTasks bounds the tasks of a plan: a run keeps them all in its notes.
+const maxTasks = 5000
+
+// bounded fails where there are more tasks than a run can keep.
+func (p *Plan) bounded(what string) error {
+	p.unchecked()
+	if len(p.Tasks) <= maxTasks {
+		return nil
+	}
+	return &run.UserError{
+		Message: fmt.Sprintf("%s has %d tasks, and at most %d are worked in one run", what, len(p.Tasks), maxTasks),
+		Hint:    "split it, and run one part after the other",
+	}
 }
 
 // fill reads tasks and criteria from the text, and hashes it.
@@ -106,6 +122,14 @@ func (p *Plan) fill(doc *progress.Doc) {
 // title is the first level-1 heading or else the file's name. It fails with
 // ErrEmpty where the file holds nothing; other errors are as for FromIssue.
 func FromFile(name string, src, notes []byte) (Plan, error) {
+	p, err := fromFile(name, src, notes)
+	if err == nil {
+		err = p.bounded(fmt.Sprintf("The plan file %q", name))
+	}
+	return p, err
+}
+
+func fromFile(name string, src, notes []byte) (Plan, error) {
 	text, removed := progress.Clean(string(src))
 	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
 	if p.Text == "" {

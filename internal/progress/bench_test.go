@@ -76,7 +76,7 @@ func BenchmarkTick(b *testing.B) {
 			b.ReportAllocs()
 			id := fmt.Sprintf("T%d", n)
 			for b.Loop() {
-				if err := errors.Join(d.Tick(id), d.Untick(id)); err != nil {
+				if err := errors.Join(d.Tick(id), d.Reopen(id)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -14,7 +14,7 @@
 // subject of its commit. The files in testdata show each form and what becomes of it.
 //
 // Invariants:
-//   - Nothing is a command to run that a person would not read as one, and no
+//   - Nothing is a command to run but what stands in backticks behind "Verify:", and no
 //     agent changes those of a task that is there.
 //   - The parser gives positions; edits splice the original bytes. Nothing is
 //     ever rendered anew, so what a person wrote survives to the byte,

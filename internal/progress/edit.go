@@ -56,23 +56,13 @@ func (d *Doc) withEOL(s string) string {
 	return strings.ReplaceAll(s, "\n", d.eol())
 }
 
-// listAtEnd says whether the section under heading i ends with a list.
-func (d *Doc) listAtEnd(i int) bool {
-	end := d.sectionEnd(i)
-	for i+1 < len(d.heads) && d.heads[i+1].start < end {
-		i++
-	}
-	return d.heads[i].listLast
-}
-
-// appendTo adds a bullet or another block to the end of a section, which is
-// made if it is missing.
-func (d *Doc) appendTo(name, text string, bullet bool) error {
+// appendTo adds a block to the end of a section, which is made if it is missing.
+func (d *Doc) appendTo(name, text string) error {
 	i := d.find(name)
 	if i < 0 {
 		return d.SetSection(name, text)
 	}
-	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), bullet && d.listAtEnd(i), text))
+	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), text))
 }
 
 // SetSection replaces what is in a section and leaves the blank lines around
@@ -128,7 +118,7 @@ func (d *Doc) SetStatus(s string) error {
 	}
 	lines := d.statusLines()
 	if len(lines) == 0 {
-		return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), false, s))
+		return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), s))
 	}
 	ps := []patch{{lines[0].start, lines[0].stop, s}}
 	for _, l := range lines[1:] {
@@ -137,28 +127,6 @@ func (d *Doc) SetStatus(s string) error {
 		}
 	}
 	return d.patch(ps...)
-}
-
-// AppendLearning adds one bullet to the Learnings, unless they hold the same
-// already.
-func (d *Doc) AppendLearning(text string) error { return d.addBullet(SectionLearnings, text) }
-
-// AddPattern adds one bullet to the Codebase Patterns, unless they hold the
-// same already.
-func (d *Doc) AddPattern(text string) error { return d.addBullet(SectionPatterns, text) }
-
-func (d *Doc) addBullet(section, text string) error {
-	text = inline(text, maxLine)
-	if text == "" {
-		return nil
-	}
-	for l := range strings.Lines(d.Section(section)) {
-		l = strings.TrimSpace(l)
-		if l != "" && strings.TrimSpace(l[markerLen(l):]) == text {
-			return nil
-		}
-	}
-	return d.appendTo(section, "- "+text, true)
 }
 
 // SetCompleted replaces the bullets of Completed This Iteration.

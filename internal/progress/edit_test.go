@@ -45,7 +45,6 @@ func TestEdits(t *testing.T) {
 	}{
 		{"tick", func(d *Doc) error { return d.Tick("T2") }, "- [ ] T2", "- [x] T2"},
 		{"tick again", func(d *Doc) error { return d.Tick("T1") }, "", ""},
-		{"untick", func(d *Doc) error { return d.Untick("T1") }, "- [x] T1", "- [ ] T1"},
 		{"status", func(d *Doc) error { return d.SetStatus("RALPH_DONE") }, "IN_PROGRESS", "RALPH_DONE"},
 		{
 			"block", func(d *Doc) error { return d.Block("T2", "needs (a)\nkey") }, "Wire the flag",
@@ -59,8 +58,6 @@ func TestEdits(t *testing.T) {
 			"block without reason", func(d *Doc) error { return d.Block("T3", " ") }, "whole suite",
 			"whole suite (blocked: no reason given)",
 		},
-		{"learning", func(d *Doc) error { return d.AppendLearning("two\nlines") }, "- one\n", "- one\n- two lines\n"},
-		{"empty learning", func(d *Doc) error { return d.AppendLearning(" \u200b\n") }, "", ""},
 		{"attempt", func(d *Doc) error { return d.RecordAttempt(Attempt{Iteration: 5, Tried: "x", Result: "y", Next: "z"}) },
 			"- Next: c\n", "- Next: c\n\n### Iteration 5\n- Tried: x\n- Result: y\n- Next: z\n"},
 		{"attempt with output", func(d *Doc) error {
@@ -116,7 +113,6 @@ func TestEditErrors(t *testing.T) {
 		is   error
 	}{
 		{"tick", func(d *Doc) error { return d.Tick("T9") }, ErrNoTask},
-		{"untick", func(d *Doc) error { return d.Untick("") }, ErrNoTask},
 		{"block", func(d *Doc) error { return d.Block("T0", "x") }, ErrNoTask},
 		{"block a done task", func(d *Doc) error { return d.Block("T1", "x") }, nil},
 		{"status of two words", func(d *Doc) error { return d.SetStatus("IN PROGRESS") }, nil},
@@ -141,7 +137,7 @@ func TestEditErrors(t *testing.T) {
 func TestEditsElsewhere(t *testing.T) {
 	t.Parallel()
 	status := func(s string) func(*Doc) error { return func(d *Doc) error { return d.SetStatus(s) } }
-	learn := func(d *Doc) error { return d.AppendLearning("new") }
+	learn := func(d *Doc) error { return d.RecordAttempt(Attempt{Iteration: 1}) }
 	tests := []struct {
 		name      string
 		src, want string
@@ -155,15 +151,13 @@ func TestEditsElsewhere(t *testing.T) {
 		{"no status", "# T\n\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
 		{"no status, no blank line", "# T\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
 		{"nothing at all", "", "## Status\nX\n", status("X")},
-		{"no section", "# T", "# T\n\n## Learnings\n- new\n", learn},
+		{"no section", "# T", "# T\n\n## Recent Attempts\n### Iteration 1\n", learn},
 		{
 			"section in between", "## Tasks\n\n## Mine\n\n## Iteration Log\n",
-			"## Tasks\n\n## Mine\n\n## Learnings\n- new\n\n## Iteration Log\n", learn,
+			"## Tasks\n\n## Mine\n\n## Recent Attempts\n### Iteration 1\n\n## Iteration Log\n", learn,
 		},
-		{"learnings of prose", "## Learnings\nprose", "## Learnings\nprose\n\n- new\n", learn},
-		{"learnings with stars", "## Learnings\n* a\n\n\n## B", "## Learnings\n* a\n- new\n\n\n## B", learn},
-		{"learnings without blank line", "## Learnings\n- a\n## B", "## Learnings\n- a\n- new\n\n## B", learn},
-		{"html before", "## Learnings\n<div>\nx\n## B\n", "## Learnings\n<div>\nx\n## B\n\n- new\n", learn},
+		{"attempts of prose", "## Attempts\nprose\n\n\n## B", "## Attempts\nprose\n\n### Iteration 1\n\n\n## B", learn},
+		{"html before", "## Attempts\n<div>\nx\n## B\n", "## Attempts\n<div>\nx\n## B\n\n### Iteration 1\n", learn},
 		{
 			"log without table", "## Iteration Log\n\nnone\n",
 			"## Iteration Log\n\nnone\n\n" + logHeader + "| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n",
@@ -204,10 +198,6 @@ func TestEditsElsewhere(t *testing.T) {
 			"tick in a synonym", "## Task List\n+ [ ] T1 a", "## Task List\n+ [x] T1 a",
 			func(d *Doc) error { return d.Tick("T1") },
 		},
-		{
-			"untick a skipped task", "- [X] T1 a (skipped: b)", "- [ ] T1 a (skipped: b)",
-			func(d *Doc) error { return d.Untick("T1") },
-		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -231,7 +221,7 @@ func TestEditAfterOpenBlock(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"# T\n\n```\ncode", "# T\n\n<!-- note"} {
 		d := parse(t, src)
-		if err := d.AppendLearning("x"); !errors.Is(err, errOpenBlock) {
+		if err := d.RecordAttempt(Attempt{Iteration: 1}); !errors.Is(err, errOpenBlock) {
 			t.Errorf("%q: %v", src, err)
 		}
 		if string(d.Bytes()) != src {
@@ -319,9 +309,7 @@ func TestEditsAreSafe(t *testing.T) {
 		text := evil().Draw(t, "text")
 		wantTasks := d.Tasks()
 		section := ""
-		switch rapid.IntRange(0, 6).Draw(t, "edit") {
-		case 0:
-			section, err = SectionLearnings, d.AppendLearning(text)
+		switch rapid.IntRange(1, 6).Draw(t, "edit") {
 		case 1:
 			section, err = SectionAttempts, d.RecordAttempt(Attempt{Iteration: 1, Tried: text, Result: text, Next: text})
 		case 2:
@@ -489,8 +477,6 @@ func editHolds(t interface {
 	}
 	fresh := run.Task{Title: text, Group: text, Accept: []string{text}}
 	edits := [...]func() error{
-		func() error { return d.AppendLearning(text) },
-		func() error { return d.AddPattern(text) },
 		func() error { return d.RecordAttempt(Attempt{Iteration: 1, Tried: text, Result: text}) },
 		func() error { return d.AppendLog(LogRow{Iteration: 1, Notes: text}) },
 		func() error { return d.Block(id, text) },
@@ -510,7 +496,7 @@ func editHolds(t interface {
 	if again, err := Parse(now); err != nil || !cmp.Equal(again.Tasks(), d.Tasks()) {
 		t.Fatalf("another parse: %v", err)
 	}
-	if n < 4 {
+	if n < 2 {
 		// The old bytes are all there, around one insertion.
 		head := 0
 		for head < len(src) && head < len(now) && src[head] == now[head] {
@@ -524,7 +510,7 @@ func editHolds(t interface {
 		}
 		return
 	}
-	if n == 4 || n == 5 {
+	if n == 2 || n == 3 {
 		reasonHolds(t, d, id, text)
 	}
 	kept := slices.DeleteFunc(slices.Clone(d.tasks), func(task task) bool {

@@ -95,16 +95,12 @@ func TestPlanSHA256IsStable(t *testing.T) {
 			switch edit := rapid.IntRange(0, 9).Draw(t, "edit"); {
 			case edit == 0 && ok:
 				err = d.Tick(id)
-			case edit == 1 && ok:
-				err = d.Untick(id)
 			case edit == 2 && ok && task.Status != run.TaskDone:
 				err = d.Block(id, text)
 			case edit == 3 && ok && task.Status != run.TaskDone:
 				err = d.Skip(id, text)
 			case edit == 4 && ok:
 				err = d.Reopen(id)
-			case edit == 5:
-				err = d.AppendLearning(text)
 			case edit == 6:
 				err = d.RecordAttempt(Attempt{Tried: text, Result: text})
 			case edit == 7:

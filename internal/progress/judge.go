@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Caps on what is taken over from an agent, so that a document stays far below
@@ -121,7 +122,7 @@ func (v *Verdict) newTasks(before, after *Doc, delta Delta) (added []run.Task) {
 		case full || len(added) == maxNewTasks || len(before.tasks)+len(added) >= maxTasks:
 			ignored++
 		default:
-			t.Status, t.Reason = run.TaskOpen, ""
+			t.Status, t.Reason, t.Title = run.TaskOpen, "", strs.Cut(t.Title, maxTitle)
 			added = append(added, t)
 		}
 	}

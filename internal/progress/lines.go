@@ -3,7 +3,6 @@ package progress
 import (
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -188,7 +187,7 @@ func addChecks(t *run.Task, text string) (criteria []string) {
 
 // commands finds the shell commands of the text behind "Verify:". They stand in
 // code spans at its start, maybe with a label before ("Lint: `make lint`") or a
-// remark behind them; or the text is a command without quotes.
+// remark behind them. A text without backticks is told to the agent, and never run.
 func commands(text string) (cmds []string) {
 	s := oneClean(text)
 	if i := strings.IndexByte(s, '`'); i > 0 && i <= maxLabel &&
@@ -196,13 +195,7 @@ func commands(text string) (cmds []string) {
 		s = s[i:]
 	}
 	code, rest, ok := codeSpan(s)
-	if !ok {
-		if readsAsCommand(s) {
-			return []string{strings.TrimPrefix(s, "$ ")}
-		}
-		return nil
-	}
-	if !strings.Contains(code, " ") && rest != "" && isWord(rest) && !isProgram(code) {
+	if ok && !strings.Contains(code, " ") && rest != "" && isWord(rest) && !isProgram(code) {
 		return nil // "`report.go` exists" names a thing
 	}
 	for ok {
@@ -222,57 +215,6 @@ func commands(text string) (cmds []string) {
 func isProgram(word string) bool {
 	return strings.HasPrefix(word, "./") || !strings.ContainsAny(word, "./()[]{}<>:=*")
 }
-
-// readsAsCommand says whether a text without quotes is a shell command rather than
-// a sentence. It is strict: a sentence that is run as a command fails each attempt,
-// and a command that is taken for a sentence is still told to the agent.
-func readsAsCommand(s string) bool {
-	if s == "" || !plainASCII(s) || strings.ContainsAny(s, "`?") || strings.HasSuffix(s, ":") ||
-		strings.Contains(s, "<!--") {
-		return false
-	}
-	if n := len(s); s[n-1] == '.' && n > 1 && s[n-2] != '.' && s[n-2] != ' ' && s[n-2] != '/' {
-		return false // the end of a sentence
-	}
-	if strings.HasPrefix(s, "$ ") {
-		return true
-	}
-	words := strings.Fields(s)
-	if !startsCommand(words) {
-		return false
-	}
-	return !slices.ContainsFunc(words[1:], func(w string) bool {
-		return slices.Contains(proseWords(), strings.TrimRight(w, ",;."))
-	})
-}
-
-// startsCommand says whether the first of some words is a variable's value, the
-// path of a program, or a program that checks are made with.
-func startsCommand(words []string) bool {
-	first := words[0]
-	if name, _, ok := strings.Cut(first, "="); ok && name != "" &&
-		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == "" {
-		return true
-	}
-	if first == "test" { // a program, and what people are told to do
-		return len(words) > 1 && strings.IndexByte(`-!"$`, words[1][0]) >= 0
-	}
-	return strings.HasPrefix(first, "./") || slices.Contains(programs(), first)
-}
-
-var (
-	programs = sync.OnceValue(func() []string {
-		return strings.Fields(`[ ! true false exit bash sh grep rg jq curl diff git make cmake ctest ninja bazel docker
-			go golangci-lint npm npx pnpm yarn bun bunx deno node tsc eslint jest vitest playwright
-			python python3 pytest tox nox uv poetry ruff mypy cargo mvn gradle dotnet bundle rake rspec php composer phpunit
-			swift xcodebuild mix dart flutter sbt zig terraform helm shellcheck`)
-	})
-	// proseWords are in sentences, and hardly in commands.
-	proseWords = sync.OnceValue(func() []string {
-		return strings.Fields(`the an is are be has have should must will can that it this sure to of by in on pass passes succeeds
-			fails works shows and or when with without correctly manually home`)
-	})
-)
 
 // oneClean is s on one line and without what nobody sees.
 func oneClean(s string) string {

@@ -64,9 +64,6 @@ type heading struct {
 	key   string // text, folded
 	start int    // first byte of the heading's line
 	body  int    // first byte after the heading's line
-	// listLast says that the last block before the next heading is a list, so
-	// that a bullet can be added to it without a blank line.
-	listLast bool
 }
 
 // line is one line of a paragraph or setext heading at the top level of the
@@ -222,12 +219,8 @@ func (d *Doc) index() {
 			}
 		}
 		ix.lines(n, &d.prose)
-		list := n.Kind() == ast.KindList
-		if list {
+		if n.Kind() == ast.KindList {
 			items += n.ChildCount()
-		}
-		if len(d.heads) > 0 {
-			d.heads[len(d.heads)-1].listLast = list
 		}
 	}
 	d.tasksHead = d.findTasks()

@@ -39,7 +39,7 @@ func (d *Doc) RecordAttempt(a Attempt) error {
 	if s := inline(a.Next, maxLine); s != "" {
 		b.WriteString(eol + "- Next: " + s)
 	}
-	return d.appendTo(SectionAttempts, b.String(), false)
+	return d.appendTo(SectionAttempts, b.String())
 }
 
 // Attempts reads Recent Attempts: what stands under each heading "Iteration N",
@@ -179,7 +179,7 @@ func (d *Doc) AppendLog(r LogRow) error {
 		}
 		return d.patch(patch{at, at, text})
 	}
-	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), false, d.withEOL(logHeader+row)))
+	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), d.withEOL(logHeader+row)))
 }
 
 // tableLines gives the lines of the tables in the section under heading i.

@@ -103,23 +103,3 @@ func TestRecordsAreReadAsWritten(t *testing.T) {
 		}
 	})
 }
-
-func TestBulletsAreNotRepeated(t *testing.T) {
-	t.Parallel()
-	d := parse(t, "## Codebase Patterns\n* use x\n1. use y\n")
-	for _, s := range []string{"use x", " use\ty ", "use z", "use z", "use"} {
-		if err := d.AddPattern(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := d.AppendLearning("- use x"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.AppendLearning("- use x"); err != nil {
-		t.Fatal(err)
-	}
-	want := "## Codebase Patterns\n* use x\n1. use y\n- use z\n- use\n\n## Learnings\n- \\- use x\n"
-	if diff := cmp.Diff(want, string(d.Bytes())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}

@@ -103,17 +103,15 @@ func (d *Doc) place(name string) (at int, before, after string) {
 
 // tailPatch adds text, without a final newline, to the end of the stretch
 // src[body:end] that a heading owns. A blank line goes between it and what was
-// there unless joined, as one bullet to the next.
-func (d *Doc) tailPatch(body, end int, joined bool, text string) patch {
+// there.
+func (d *Doc) tailPatch(body, end int, text string) patch {
 	eol := d.eol()
 	text += eol
 	content := bytes.TrimRight(d.src[body:end], " \t\r\n")
 	at := body
 	if len(content) > 0 {
 		at = lineEnd(d.src, body+len(content)-1)
-		if !joined {
-			text = eol + text
-		}
+		text = eol + text
 	}
 	if at > 0 && d.src[at-1] != '\n' {
 		text = eol + text
@@ -148,7 +146,7 @@ func (d *Doc) fillPatch(body, end int, content string) (_ patch, change bool) {
 	case first == last && content == "":
 		return patch{}, false
 	case first == last:
-		return d.tailPatch(body, end, true, content), true
+		return d.tailPatch(body, end, content), true
 	case content == "":
 		return patch{body, min(end, lineEnd(d.src, last-1)), ""}, true
 	}

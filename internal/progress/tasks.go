@@ -46,16 +46,6 @@ func (d *Doc) Tick(id string) error {
 	return nil
 }
 
-// Untick marks a task as not done, as Tick does the reverse.
-func (d *Doc) Untick(id string) error {
-	t, err := d.task(id)
-	if err != nil {
-		return err
-	}
-	d.setBox(t, false)
-	return nil
-}
-
 // setBox needs no new parse: blank and x make the same document.
 func (d *Doc) setBox(t *task, done bool) {
 	switch {
@@ -229,7 +219,7 @@ func (d *Doc) appendGroup(tasks []run.Task) error {
 		return d.changeTasks(want, p)
 	}
 	body, end := d.heads[d.tasksHead].body, d.sectionEnd(d.tasksHead)
-	return d.changeTasks(want, d.tailPatch(body, end, heading == "" && d.listAtEnd(d.tasksHead),
+	return d.changeTasks(want, d.tailPatch(body, end,
 		d.withEOL(strings.TrimSuffix(b.String(), "\n"))))
 }
 
@@ -471,5 +461,5 @@ func titleText(s string) string {
 	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
 		s = `\` + s
 	}
-	return orUntitled(strs.Cut(s, maxTitle))
+	return orUntitled(s)
 }

@@ -254,15 +254,11 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 		done := want[i].Status == run.TaskDone
 		added, at := 0, 0
 		var err error
-		switch rapid.SampledFrom([]string{"tick", "untick", "block", "skip", "reopen", "add", "insert", "split"}).Draw(t,
+		switch rapid.SampledFrom([]string{"tick", "block", "skip", "reopen", "add", "insert", "split"}).Draw(t,
 			"edit") {
 		case "tick":
 			err = d.Tick(id)
 			want[i].Status = run.TaskDone
-		case "untick":
-			if err = d.Untick(id); done {
-				want[i].Status = d.Tasks()[i].Status // open, or what the text says
-			}
 		case "block", "skip":
 			mark, edit := run.TaskBlocked, d.Block
 			if rapid.Bool().Draw(t, "skip") {

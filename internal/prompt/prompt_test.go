@@ -43,7 +43,7 @@ func document(t *testing.T) *progress.Doc {
 		t.Fatal(err)
 	}
 	for _, l := range []string{"Reports are written by internal/report.", "make test takes a minute."} {
-		if err := d.AppendLearning(l); err != nil {
+		if err := learn(d, l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -67,6 +67,11 @@ func render(t *testing.T, in Input) string {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// learn adds one line to what was learned.
+func learn(d *progress.Doc, text string) error {
+	return d.SetSection(progress.SectionLearnings, d.Section(progress.SectionLearnings)+"\n- "+text)
 }
 
 func TestGolden(t *testing.T) {
@@ -267,11 +272,11 @@ func TestLongTextIsCut(t *testing.T) {
 	in.LastFailure = "first " + strings.Repeat("é", 16<<10) + " last failure"
 	d := document(t)
 	for i := range 40 {
-		if err := d.AppendLearning(fmt.Sprint(i, strings.Repeat("é", 900))); err != nil {
+		if err := learn(d, fmt.Sprint(i, strings.Repeat("é", 900))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.AppendLearning("newest learning"); err != nil {
+	if err := learn(d, "newest learning"); err != nil {
 		t.Fatal(err)
 	}
 	in.Progress = d
@@ -313,7 +318,7 @@ func TestFitsInAnyCase(t *testing.T) {
 			rt.Fatal(err)
 		}
 		for range 60 {
-			if err := d.AppendLearning(text("learning")); err != nil {
+			if err := learn(d, text("learning")); err != nil {
 				rt.Fatal(err)
 			}
 		}

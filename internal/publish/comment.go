@@ -7,6 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
@@ -17,21 +20,33 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// React shows on the issue that the run has been taken up. Nothing waits for it.
+// reactionTime is how long a reaction may take: nothing depends on it.
+const reactionTime = 5 * time.Second
+
+// React shows on the issue that the run has been taken up. It is tried once; the error is that
+// of a limit, which holds for all that follows, too.
 func (p *Publisher) React(ctx context.Context, content string) error {
-	return p.weakly(ctx, effects.Reaction(p.Run, p.GitHub.FullName(), p.Issue, content),
-		call{Do: doReact, Number: p.Issue, Name: content})
+	ctx, cancel := context.WithTimeout(ghapp.WithPurpose(ctx, "reaction"), reactionTime)
+	defer cancel()
+	err := p.GitHub.React(ctx, p.Issue, content)
+	if class, _ := ghapp.Classify(err); class == ghapp.RateLimited {
+		return err
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
+	}
+	return nil
 }
 
-// SetLabel puts a label on the issue or takes it off, once per run: a person
-// who undoes it is not overruled. Nothing waits for it.
-func (p *Publisher) SetLabel(ctx context.Context, label string, on bool) error {
-	do := doRemoveLabel
-	if on {
-		do = doAddLabel
-	}
-	return p.weakly(ctx, effects.Label(p.Run, p.GitHub.FullName(), p.Issue, label, on),
-		call{Do: do, Number: p.Issue, Name: label})
+// AddLabel puts a label on the issue, once per run: a person who takes it off is not
+// overruled.
+func (p *Publisher) AddLabel(ctx context.Context, label string) error {
+	_, err := effects.Do(ctx, p.Effects, effects.Label(p.Run, p.GitHub.FullName(), p.Issue, label), nil,
+		func(context.Context) (struct{}, bool, error) { return struct{}{}, false, nil }, // adding it again changes nothing
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, p.GitHub.AddLabels(ghapp.WithPurpose(ctx, "label"), p.Issue, label)
+		})
+	return err
 }
 
 type commentRecord struct {
@@ -124,13 +139,12 @@ func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
 	if err != nil || !ok || said.Node == "" {
 		return err
 	}
-	return p.weakly(ctx, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), call{Do: doFold, Node: said.Node})
-}
-
-// say is Comment for an answer that nothing waits for.
-func (p *Publisher) say(ctx context.Context, occasion, text string) error {
-	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
-	return p.weakly(ctx, key, call{Do: doComment, Number: p.Issue, Mark: saidMark(key), Body: text + "\n\n" + saidMark(key)})
+	_, err = effects.Do(ctx, p.Effects, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), nil,
+		func(context.Context) (struct{}, bool, error) { return struct{}{}, false, nil }, // folding it again changes nothing
+		func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, p.GitHub.FoldComment(ghapp.WithPurpose(ctx, "comment"), said.Node)
+		})
+	return err
 }
 
 // RefusalText tells login, whose role in the repository is role, what is

@@ -26,9 +26,7 @@ type Commenter struct {
 }
 
 // Comment writes text on an issue or pull request, once for its occasion, and
-// nothing where it is empty. Where GitHub cannot take it now, it is written in the
-// background; where nothing is (see effects.Runner.Patience), that GitHub does not let us
-// is logged, and no reason to try again.
+// nothing where it is empty. That GitHub does not let us is logged, and no reason to try again.
 func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, occasion, text string) error {
 	if text == "" {
 		return nil
@@ -36,7 +34,8 @@ func (c *Commenter) Comment(ctx context.Context, repo *ghapp.Repo, place int, oc
 	pub := Publisher{GitHub: repo, Effects: c.Effects, Issue: place, Label: c.Label, Mask: c.Mask}
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	return Tolerate(ctx, "a comment was not written", pub.say(ctx, occasion, text))
+	_, err := pub.Comment(ctx, occasion, text)
+	return Tolerate(ctx, "a comment was not written", err)
 }
 
 // Answer comments on what source names, to the person who wrote it.
@@ -47,26 +46,13 @@ func (c *Commenter) Answer(ctx context.Context, repo *ghapp.Repo, place int, sou
 	return c.Comment(ctx, repo, place, "answer:"+source, AnswerText(login, text))
 }
 
-// React shows on a comment what becomes of it. Nothing depends on that.
+// React shows on a comment what becomes of it. It is tried once.
 func (c *Commenter) React(ctx context.Context, repo *ghapp.Repo, comment int64, content string) {
-	c.try(ctx, repo, effects.CommentReaction(repo.FullName(), comment, content),
-		call{Do: doReactToComment, Comment: comment, Name: content}, "a reaction was not made")
-}
-
-// try makes a call that is the same done twice. It is kept only where it fails.
-func (c *Commenter) try(ctx context.Context, repo *ghapp.Repo, key effects.Key, what call, failed string) {
-	err := what.repeatable(ctx, repo)
-	if err == nil {
-		return
+	ctx, cancel := context.WithTimeout(ghapp.WithPurpose(ctx, "reaction"), reactionTime)
+	defer cancel()
+	if err := repo.ReactToComment(ctx, comment, content); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
 	}
-	log := zerolog.Ctx(ctx).Warn().Err(err)
-	pub := Publisher{GitHub: repo, Effects: c.Effects}
-	if kept, kerr := pub.keep(ctx, key, what, err); kerr != nil {
-		log = log.AnErr("not_kept", kerr)
-	} else if kept {
-		failed += "; it is repeated"
-	}
-	log.Msg(failed)
 }
 
 // Tolerate logs a permanent failure of GitHub, with what it kept from happening, and

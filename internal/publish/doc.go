@@ -14,7 +14,6 @@
 //     it inert, and through no other door.
 //   - In the pull request's description, what stands outside of the managed
 //     island is kept to the byte.
-//   - Nothing waits for labels, reactions, replies to people and a run's last check runs.
-//     What fails of them stays in the store until a Repeater has made it, once, or it no
-//     longer matters.
+//   - Commits, the pull request, comments, and the label and check run of the end are made once,
+//     and made again until GitHub has them. Reactions are tried once.
 package publish

@@ -7,7 +7,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -44,28 +43,18 @@ func StateLabels(base string, labels []string) (old []string) {
 	return old
 }
 
-// setState puts a label of state on an issue or takes it off. It is recorded also where it
-// works at once: what was wanted before and still waits is out of date.
-func (c *Commenter) setState(ctx context.Context, repo *ghapp.Repo, issue int, label string, on bool) {
-	do := doRemoveLabel
-	if on {
-		do = doAddLabel
-	}
-	pub := Publisher{GitHub: repo, Effects: c.Effects}
-	key := effects.StateLabel(repo.FullName(), issue, label, on, c.Effects.Time())
-	if err := pub.weakly(ctx, key, call{Do: do, Number: issue, Name: label}); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("label", label).Bool("on", on).Msg("a label of state was not set")
-	}
-}
-
-// AddState puts a label of state on an issue. Nothing depends on it.
+// AddState puts a label of state on an issue. It is tried once.
 func (c *Commenter) AddState(ctx context.Context, repo *ghapp.Repo, issue int, state string) {
-	c.setState(ctx, repo, issue, c.Label+":"+state, true)
+	if err := repo.AddLabels(ghapp.WithPurpose(ctx, "label"), issue, c.Label+":"+state); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Str("state", state).Msg("a label of state was not put on")
+	}
 }
 
-// RemoveStates takes off what an earlier run left among the labels of an issue.
+// RemoveStates takes off what an earlier run left among the labels of an issue. It is tried once.
 func (c *Commenter) RemoveStates(ctx context.Context, repo *ghapp.Repo, issue int, labels []string) {
 	for _, l := range StateLabels(c.Label, labels) {
-		c.setState(ctx, repo, issue, l, false)
+		if err := repo.RemoveLabel(ghapp.WithPurpose(ctx, "label"), issue, l); err != nil {
+			zerolog.Ctx(ctx).Warn().Err(err).Str("label", l).Msg("a label of state was not taken off")
+		}
 	}
 }

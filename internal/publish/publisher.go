@@ -84,7 +84,6 @@ type Pulls interface {
 // Issues is what marking an issue needs of GitHub.
 type Issues interface {
 	FullName() string
-	Place() ghapp.Place
 	React(ctx context.Context, issue int, content string) error
 	AddLabels(ctx context.Context, issue int, labels ...string) error
 	RemoveLabel(ctx context.Context, issue int, label string) error
@@ -102,8 +101,8 @@ type Comments interface {
 
 // Checks is what the check run needs of GitHub.
 type Checks interface {
-	WriteChecks(ctx context.Context, change ghapp.PRChange, writes ...ghapp.CheckWrite) (ghapp.WrittenChecks, error)
-	FindCheck(ctx context.Context, oid, name, externalID string) (ghapp.FoundCheck, error)
+	CreateCheck(ctx context.Context, in ghapp.CheckInput) error
+	FindCheck(ctx context.Context, oid, name, externalID string) (bool, error)
 }
 
 // Threads is what the conversations on a pull request's lines need of GitHub.

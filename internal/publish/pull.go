@@ -159,33 +159,23 @@ func (p *Publisher) text(pr ghapp.PR, v island.View) (string, error) {
 	return body, nil
 }
 
-// Ready shows how a pull request that was just read stands, and takes it out of draft,
-// once per run. show does the first, ready saying whether it may do both in one call; what
-// it gives back says whether it has. The pull request is returned as it is then.
-func (p *Publisher) Ready(ctx context.Context, pr ghapp.PR,
-	show func(ctx context.Context, ready bool) (ghapp.PR, error)) (ghapp.PR, error) {
+// Ready takes a pull request that was just read out of draft, once per run, and gives it back
+// as it is then.
+func (p *Publisher) Ready(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
 	if pr.State != "open" {
-		return show(ctx, false)
+		return pr, nil
 	}
-	shown := false
 	_, err := effects.Do(ctx, p.Effects, effects.Ready(p.Run, p.GitHub.FullName(), pr.Number), nil,
 		func(context.Context) (struct{}, bool, error) {
 			return struct{}{}, !pr.Draft, nil // it has just been read
 		},
-		func(ctx context.Context) (_ struct{}, err error) {
-			pr, err = show(ctx, pr.Draft)
-			shown = true
-			if err != nil || !pr.Draft {
-				return struct{}{}, err
+		func(ctx context.Context) (struct{}, error) {
+			if !pr.Draft {
+				return struct{}{}, nil
 			}
-			if err := p.GitHub.MarkReady(ghapp.WithPurpose(ctx, "ready"), pr.NodeID); err != nil {
-				return struct{}{}, err
-			}
-			pr.Draft = false
-			return struct{}{}, nil
+			err := p.GitHub.MarkReady(ghapp.WithPurpose(ctx, "ready"), pr.NodeID)
+			pr.Draft = err != nil
+			return struct{}{}, err
 		})
-	if err != nil || shown {
-		return pr, err
-	}
-	return show(ctx, false)
+	return pr, err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -57,7 +55,7 @@ func finish(ctx context.Context, p *publish.Publisher, number int, v island.View
 	if err != nil {
 		return pr, err
 	}
-	return p.Ready(ctx, pr, func(context.Context, bool) (ghapp.PR, error) { return pr, nil })
+	return p.Ready(ctx, pr)
 }
 
 func (w *world) patches() int {
@@ -130,28 +128,13 @@ func TestReadyOnce(t *testing.T) {
 	get[ghapp.PR](t)(finish(ctx, p, pr.Number, v))
 
 	// A repeated Ready that finds a draft must not force it.
-	w.draftAgain(t, pr.NodeID)
+	check(t, w.ConvertToDraft(owner, name, pr.Number, "walt"))
 	before := w.app.Calls().GraphQL
 	if got := get[ghapp.PR](t)(finish(ctx, p, pr.Number, v)); !got.Draft {
 		t.Errorf("pull request = %+v", got)
 	}
 	if n := w.app.Calls().GraphQL - before; n != 0 {
 		t.Errorf("%d mutations against a person's will", n)
-	}
-}
-
-// draftAgain makes a pull request a draft, as a person.
-func (w *world) draftAgain(t *testing.T, nodeID string) {
-	t.Helper()
-	query := fmt.Sprintf(`{"query":"mutation { convertPullRequestToDraft(input: {pullRequestId: \"%s\"}) { pullRequest { isDraft } } }"}`, nodeID)
-	req := get[*http.Request](t)(http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL()+"/api/graphql",
-		strings.NewReader(query)))
-	req.Header.Set("Authorization", "bearer "+w.walt.Token)
-	resp := get[*http.Response](t)(http.DefaultClient.Do(req))
-	body := get[[]byte](t)(io.ReadAll(resp.Body))
-	check(t, resp.Body.Close())
-	if !strings.Contains(string(body), `"isDraft":true`) {
-		t.Fatalf("convert to draft: %s", body)
 	}
 }
 

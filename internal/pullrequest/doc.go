@@ -2,15 +2,16 @@
 // of the App and the Action.
 //
 // A task that is done becomes a commit. With the first commit there is a pull request,
-// whose description says how the run stands, and a check run on the newest commit. At
-// the end the issue has a comment and a label that say how the run ended.
+// whose description says how the run stands. At the end the last commit has a check run, and
+// the issue a comment and a label, that say how the run ended.
 //
 // Invariants:
 //   - Whoever asked for the work is asked about at GitHub before each commit: may they
 //     still write? No answer is no permission; the step fails and is tried again.
 //   - While a run goes on, people see a new state every 15 seconds at most; the first
 //     and the last come at once.
-//   - Commits and the pull request are the run's own. Check runs, annotations, labels
-//     and comments of earlier runs are extras: trouble with them ends no run.
+//   - Commits, the pull request and the comment of the end are the run's own. The check run,
+//     the label and comments of earlier runs are extras: trouble with them ends no run, and does
+//     not hold its end up for long.
 //   - Nothing of a person's edit is overwritten: it is handed to the loop first.
 package pullrequest

@@ -63,14 +63,6 @@ type Publisher struct {
 	// seen is the pull request as it was read along with the last commit, nil once
 	// it was made use of.
 	seen *seenPR
-	// endShown is the commit whose check run shows how the run has ended: a step that failed
-	// after it does not write it again.
-	endShown string
-	// queued is since when the last check run waits for the pace of writes.
-	queued time.Time
-	// noChecks: GitHub refuses check runs, and it has been said, or they were left to
-	// publish.Repeater.
-	noChecks bool
 }
 
 // seenPR is a pull request as it was when a commit landed.
@@ -243,7 +235,9 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 				return nil, err
 			}
 			p.foldEarlier(ctx, pub)
-			p.labelEnd(ctx, pub, s, false)
+			if err := p.labelEnd(ctx, pub, s, false); err != nil {
+				return nil, err
+			}
 		}
 		return nil, nil
 	}
@@ -252,20 +246,20 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			return nil, err
 		}
 	}
-	if done, total := progress.Counts(v.Tasks); s.PullRequest == nil && s.End == "" && total > 0 && done == total {
-		// The end mostly follows at once, with a check run of its own. Where it does not,
-		// this commit is shown like others that were put off.
-		p.shown = p.Now()
-		out := pullRequestOf(read)
-		out.Head = s.Base // see State.Stale
-		return out, nil
-	}
-	pr, err := p.describe(ctx, pub, s, v, read)
+	pr, err := pub.UpdatePR(ctx, read, v)
 	if errors.Is(err, publish.ErrEdited) {
 		return readEdit(known, pr)
 	}
+	if err == nil && s.End.Complete() {
+		pr, err = pub.Ready(ctx, pr)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if s.End != "" {
+		if err := p.check(ctx, pub, s, v, pr); err != nil {
+			return nil, err
+		}
 	}
 	if s.End != "" && !s.End.Complete() {
 		if err := comment(ctx, pub, s, v, pr.Number); err != nil {
@@ -277,7 +271,9 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if s.End != "" {
 		p.foldEarlier(ctx, pub)
-		p.labelEnd(ctx, pub, s, pr.Merged)
+		if err := p.labelEnd(ctx, pub, s, pr.Merged); err != nil {
+			return nil, err
+		}
 	}
 	if s.PullRequest == nil {
 		p.shown = p.Now()
@@ -301,36 +297,6 @@ func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.Sta
 	return pub.ReadPR(ctx, number)
 }
 
-// describe brings what people see up to date: the pull request and the check
-// run on its head, in one call where both have to be. At the end of all work the
-// pull request is taken out of draft, in the same call if GitHub takes that.
-func (p *Publisher) describe(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
-	read ghapp.PR) (ghapp.PR, error) {
-	if !s.End.Complete() {
-		return p.text(ctx, pub, s, v, read, false)
-	}
-	return pub.Ready(ctx, read, func(ctx context.Context, ready bool) (ghapp.PR, error) {
-		return p.text(ctx, pub, s, v, read, ready)
-	})
-}
-
-// text is describe; ready says whether the pull request may leave draft along with it.
-func (p *Publisher) text(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
-	read ghapp.PR, ready bool) (ghapp.PR, error) {
-	described, err := p.check(ctx, pub, s, v, read, ready)
-	if err != nil {
-		return read, err
-	}
-	if described == nil {
-		updated, err := pub.UpdatePR(ctx, read, v)
-		if err != nil {
-			return read, err
-		}
-		described = &updated
-	}
-	return *described, nil
-}
-
 func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body,
 		Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
@@ -352,63 +318,33 @@ func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 	return shown, nil
 }
 
-// checkTroubles is how many steps in a row may fail before a check run that
+// extraTroubles is how many steps in a row may fail before a check run or a label that
 // GitHub does not take is left alone.
-const checkTroubles = 3
+const extraTroubles = 6
 
-// checkPatience is how long the last check run waits for the pace of writes before it is
-// left to publish.Repeater.
-const checkPatience = time.Minute
+// check shows on the run's last commit how it has ended.
+func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr ghapp.PR) error {
+	err := pub.ShowCheck(ctx, publish.Check{
+		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords, Annotations: p.annotations(ctx, s),
+	}, v)
+	what := "the check run was not made"
+	if ghapp.ChecksRefused(err) {
+		what = "the App may not write check runs; grant it checks: write to have the end of runs shown on their commits"
+	}
+	return extra(ctx, s, what, err)
+}
 
-// check shows the state on the run's last commit, and gives the pull request
-// where it was brought up to date in the same call. A run does not depend on it: GitHub's refusal is told
-// once and its trouble is not waited out, nor is any other for long.
-func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View,
-	read ghapp.PR, ready bool) (*ghapp.PR, error) {
-	if p.noChecks || s.End != "" && s.Head == p.endShown {
-		return nil, nil //nolint:nilnil // nothing was asked of GitHub
-	}
-	on := publish.CheckOn{Head: s.Head, PR: &read, DetailsURL: read.URL, StartedAt: s.StartedAt, Text: p.LastWords,
-		Ready: ready}
-	if s.End != "" {
-		on.Annotations = p.annotations(ctx, s)
-	}
-	described, err := pub.Check(ctx, on, v)
-	if err == nil && s.End != "" {
-		p.endShown = s.Head
-	}
+// extra gives back an error of something that a run does not depend on if it is worth
+// another try, and logs it otherwise, with what it kept from happening.
+func extra(ctx context.Context, s loop.State, what string, err error) error {
 	class, _ := ghapp.Classify(err)
-	if class == ghapp.RateLimited && s.End != "" {
-		// By itself it would take three writes in place of one, for which to wait, too.
-		if p.queued.IsZero() {
-			p.queued = p.Now()
-		}
-		if waited := p.Now().Sub(p.queued); waited >= 0 && waited < checkPatience {
-			return described, err
-		}
-	}
-	if err != nil && ctx.Err() == nil && s.End != "" && !errors.Is(err, publish.ErrEdited) && !ghapp.ChecksRefused(err) {
-		kept, kerr := pub.KeepChecks(ctx, on, v, err)
-		if kept || kerr != nil {
-			p.noChecks = kept // who repeats it must not be crossed
-			zerolog.Ctx(ctx).Info().Err(err).Msg("the check run does not show the end yet; it is repeated")
-			return described, kerr
-		}
-	}
 	_, answered := errors.AsType[*ghapp.Error](err)
 	passes := class == ghapp.Transient || !answered
-	switch {
-	case err == nil || ctx.Err() != nil, errors.Is(err, publish.ErrEdited), class == ghapp.RateLimited,
-		passes && s.Troubles < checkTroubles:
-		return described, err
-	case ghapp.ChecksRefused(err):
-		p.noChecks = true
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the App may not write check runs; grant it checks: write to have the " +
-			"run shown on its commits")
-	default:
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the check run was not brought up to date")
+	if err == nil || ctx.Err() != nil || class == ghapp.RateLimited || passes && s.Troubles < extraTroubles {
+		return err
 	}
-	return described, nil
+	zerolog.Ctx(ctx).Warn().Err(err).Msg(what)
+	return nil
 }
 
 // answer says in conversations what was done for them, each once.
@@ -459,18 +395,16 @@ func (p *Publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
 	}
 }
 
-// labelEnd labels the issue by how the run ended. Nothing depends on it.
-func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) {
+// labelEnd labels the issue by how the run ended.
+func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) error {
 	if p.Label == "" {
-		return
+		return nil
 	}
 	state := publish.StateLabel(s.End, merged)
 	if s.Unsettled() && !merged {
 		state = publish.LabelNeedsHuman
 	}
-	if err := pub.SetLabel(ctx, p.Label+":"+state, true); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the label that says how the run ended was not put on")
-	}
+	return extra(ctx, s, "the label that says how the run ended was not put on", pub.AddLabel(ctx, p.Label+":"+state))
 }
 
 // pullRequest is the run's pull request where the state does not know it yet,

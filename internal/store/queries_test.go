@@ -64,27 +64,6 @@ func TestQueries(t *testing.T) {
 	same("by one that looks like a pattern", nil, ids(st.RunsLike(ctx, "r_%")))
 	same("in a checkout", []run.ID{"p-1"}, ids(st.RunsOfCheckout(ctx, "/a")))
 
-	label := func(key string, at time.Time) {
-		t.Helper()
-		_, err := st.BeginEffect(ctx, key, "r-1", "label", nil, at)
-		must(err)
-	}
-	label("label:r-1:7:ralph:done", t0())
-	by := [2]string{":7:ralph:done\n", ":7:ralph:failed\n"}
-	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
-	is("overtaken by itself", false, got, err)
-	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, true, t0().Add(-time.Second), by)
-	is("overtaken by a later run, or label", true, got, err)
-	label("label:r-1:7:ralph:failed", t0().Add(time.Second))
-	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), by)
-	is("overtaken by another label", true, got, err)
-	got, err = st.LabelOvertaken(ctx, "acme", "app", 7, false, t0(), [2]string{"label:r-1:7:ralph\n", "r-1\n"})
-	is("overtaken by one whose name begins alike", false, got, err)
-	must(st.KeepEffect(ctx, "label:r-1:7:ralph:done", nil, t0()))
-	if kept, err := st.KeptEffects(ctx); err != nil || !cmp.Equal(kept, map[string]int{"label": 1}) {
-		t.Errorf("kept %v, %v", kept, err)
-	}
-
 	first := store.Input{
 		RepoNode: "R_1", Issue: 7, Kind: store.InputCommand, Source: "comment:1", SourceID: 1, State: store.InputDone,
 		Outcome: "start", ReceivedAt: t0(),

@@ -63,17 +63,12 @@ CREATE TABLE effects (
     intent     BLOB    NOT NULL,
     status     TEXT    NOT NULL CHECK (status IN ('intended', 'done')),
     result     BLOB    NOT NULL,
-    created_at INTEGER NOT NULL,
-    -- Effects that nothing waits for are repeated until they succeed: next_try is when, 0
-    -- where nobody repeats the effect but who wants it; tries counts what has failed.
-    next_try   INTEGER NOT NULL DEFAULT 0,
-    tries      INTEGER NOT NULL DEFAULT 0
+    created_at INTEGER NOT NULL
 ) STRICT;
 
 CREATE INDEX effects_by_run ON effects (run_id, created_at);
 -- What retention looks for.
 CREATE INDEX effects_of_no_run ON effects (created_at) WHERE run_id = '';
-CREATE INDEX effects_due ON effects (kind, next_try) WHERE status = 'intended' AND next_try > 0;
 
 -- When the database was restored from a backup. What happened after the backup is not
 -- in it, so effects of older runs are looked for before they are repeated.

@@ -539,43 +539,6 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-func TestDueEffect(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	ctx := t.Context()
-	const longest, claimed = 10 * time.Minute, 3 * time.Minute
-	keep := func(key string, next time.Time) {
-		t.Helper()
-		if _, err := st.BeginEffect(ctx, key, "r-1", "label", nil, t0()); err != nil {
-			t.Fatal(err)
-		}
-		if err := st.KeepEffect(ctx, key, nil, next); err != nil {
-			t.Fatal(err)
-		}
-	}
-	due := func(now time.Time, want string) {
-		t.Helper()
-		e, err := st.DueEffect(ctx, "label", now, now.Add(claimed), longest)
-		if want == "" {
-			wantErr(t, err, store.ErrNotFound)
-			return
-		}
-		if err != nil || e.Key != want {
-			t.Errorf("due at %v: %q, %v, want %q", now, e.Key, err, want)
-		}
-	}
-	keep("soon", t0().Add(time.Minute))
-	due(t0(), "")
-	due(t0().Add(time.Minute), "soon")
-	due(t0().Add(time.Minute), "") // somebody is at it
-	due(t0().Add(time.Minute+claimed), "soon")
-
-	// Kept by a clock that was an hour ahead.
-	keep("ahead", t0().Add(time.Hour))
-	due(t0(), "ahead")
-	due(t0(), "")
-}
-
 func TestEffectBegunOnceAmongProcesses(t *testing.T) {
 	t.Parallel()
 	name := newFile(t)

@@ -87,7 +87,7 @@ func New(t testing.TB, change func(*delivery.Config)) *Stage {
 	t.Helper()
 	// Tokens are made by the real clock, from which GitHub's must not be far.
 	s := &Stage{t: t, began: time.Now().Truncate(time.Second), Users: map[string]ghsim.User{}}
-	s.Sim, _ = ghsimtest.Start(t, ghsim.Options{
+	s.Sim = ghsimtest.Start(t, ghsim.Options{
 		Clock: func() time.Time { return s.began.Add(time.Duration(s.ticked.Load())) },
 	})
 	for _, login := range []string{Ada, Eve, Mallory} {

@@ -33,11 +33,6 @@ const (
 	Checklist Format = "checklist"
 )
 
-// Formats lists them all, our own first.
-func Formats() []Format {
-	return []Format{Progress, PRD, Portable, Rslph, Specum, FixPlan, Ralphex, Checklist}
-}
-
 // Foreign says whether f is read by rules that a plain plan file is not.
 func (f Format) Foreign() bool { return f != "" && f != Progress && f != Checklist }
 

@@ -341,7 +341,10 @@ func TestRefusedEditsChangeNothing(t *testing.T) {
 // documents draws task files of every format, from pieces that matter to its
 // reader.
 func documents(t *rapid.T) (formats.Format, []byte) {
-	format := rapid.SampledFrom(formats.Formats()).Draw(t, "format")
+	format := rapid.SampledFrom([]formats.Format{
+		formats.Progress, formats.PRD, formats.Portable, formats.Rslph, formats.Specum, formats.FixPlan, formats.Ralphex,
+		formats.Checklist,
+	}).Draw(t, "format")
 	if format == formats.PRD {
 		stories := rapid.SliceOfN(rapid.SampledFrom([]string{
 			`{"id":"US-1","title":"a","passes":false}`, "{ \"title\" : \"b\" }",

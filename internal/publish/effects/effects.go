@@ -3,7 +3,6 @@ package effects
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -21,21 +20,16 @@ type Kind string
 // is not among them: it sets a state, is compared with what is there first, and
 // so may be repeated at will.
 const (
-	KindReaction Kind = "reaction"
-	KindComment  Kind = "comment"
-	KindBranch   Kind = "branch"
-	KindCommit   Kind = "commit"
-	KindPR       Kind = "pr"
-	KindReady    Kind = "ready"
-	KindLabel    Kind = "label"
-	KindCheck    Kind = "check"
-	// KindOvertaken closes the check run of a commit that is no longer the head.
-	KindOvertaken Kind = "overtaken"
-	KindReply     Kind = "reply"
-	KindFold      Kind = "fold"
-	KindResolve   Kind = "resolve"
-	// KindShown is how a run's check run on a commit stands in the end.
-	KindShown Kind = "shown"
+	KindComment Kind = "comment"
+	KindBranch  Kind = "branch"
+	KindCommit  Kind = "commit"
+	KindPR      Kind = "pr"
+	KindReady   Kind = "ready"
+	KindLabel   Kind = "label"
+	KindCheck   Kind = "check"
+	KindReply   Kind = "reply"
+	KindFold    Kind = "fold"
+	KindResolve Kind = "resolve"
 )
 
 // Key identifies one effect: what it is at most once for.
@@ -50,11 +44,6 @@ type Key struct {
 // String is the form the store keeps: "kind:run:name".
 func (k Key) String() string {
 	return strings.Join([]string{string(k.Kind), string(k.Run), k.Name}, ":")
-}
-
-// Reaction is one reaction of a run to an issue: "reaction:<run>:<repo>#<issue>:<content>".
-func Reaction(id run.ID, repo string, issue int, content string) Key {
-	return Key{id, KindReaction, place(repo, issue) + ":" + content}
 }
 
 // Comment is one thing to say on an issue: "comment:<run>:<repo>#<issue>:<what>".
@@ -85,43 +74,14 @@ func Ready(id run.ID, repo string, number int) Key {
 	return Key{id, KindReady, place(repo, number)}
 }
 
-// Label is putting a label on or taking it off, once per run:
-// "label:<run>:<repo>#<issue>:+<name>" or ":-<name>".
-func Label(id run.ID, repo string, issue int, name string, add bool) Key {
-	sign := "-"
-	if add {
-		sign = "+"
-	}
-	return Key{id, KindLabel, place(repo, issue) + ":" + sign + name}
-}
-
-// CommentReaction is a reaction to a comment: "reaction::<repo>:<comment>:<content>".
-func CommentReaction(repo string, comment int64, content string) Key {
-	return Key{Kind: KindReaction, Name: repo + ":" + strconv.FormatInt(comment, 10) + ":" + content}
-}
-
-// StateLabel is a label of state that goes on or off outside of any run, at a time:
-// "label::<microseconds>:<repo>#<issue>:+<name>" or ":-<name>".
-func StateLabel(repo string, issue int, name string, add bool, at time.Time) Key {
-	key := Label("", repo, issue, name, add)
-	key.Name = strconv.FormatInt(at.UnixMicro(), 10) + ":" + key.Name
-	return key
+// Label is putting a label on, once per run: "label:<run>:<repo>#<issue>:<name>".
+func Label(id run.ID, repo string, issue int, name string) Key {
+	return Key{id, KindLabel, place(repo, issue) + ":" + name}
 }
 
 // Check is the making of a run's check run on a commit: "check:<run>:<repo>@<oid>".
 func Check(id run.ID, repo, oid string) Key {
 	return Key{id, KindCheck, repo + "@" + oid}
-}
-
-// Overtaken is the closing of a run's check run on a commit that another has
-// followed: "overtaken:<run>:<repo>@<oid>".
-func Overtaken(id run.ID, repo, oid string) Key {
-	return Key{id, KindOvertaken, repo + "@" + oid}
-}
-
-// Shown is what a run's check run on a commit says in the end: "shown:<run>:<repo>@<oid>".
-func Shown(id run.ID, repo, oid string) Key {
-	return Key{id, KindShown, repo + "@" + oid}
 }
 
 // Fold is folding a comment of an earlier run away, once per run:
@@ -155,16 +115,7 @@ type Store interface {
 	FinishEffect(ctx context.Context, key string, result []byte) error
 	// Effects returns the effects of a run, in the order they were intended.
 	Effects(ctx context.Context, id run.ID) ([]store.Effect, error)
-	// KeepEffect has an effect that failed repeated by others from a time on; the intent
-	// says how.
-	KeepEffect(ctx context.Context, key string, intent []byte, next time.Time) error
 }
-
-// Row is an effect as the store keeps it, ErrNone what it says where there is none.
-type Row = store.Effect
-
-// ErrNone says that the store has no such effect.
-var ErrNone = store.ErrNotFound
 
 // Runner carries out effects.
 type Runner struct {
@@ -172,9 +123,6 @@ type Runner struct {
 	// Forgetful: the store began empty with this process, while effects of no run
 	// may have been made by processes before it. Those are looked for first.
 	Forgetful bool
-	// Patience is how long a run waits for an effect that somebody repeats otherwise, for as long as
-	// it takes; see Keep. Zero says that nobody does.
-	Patience time.Duration
 	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -187,27 +135,9 @@ func (r Runner) Time() time.Time {
 	return time.Now()
 }
 
-// ErrKept says that an effect has failed and is repeated in the background, so that
-// nobody else may act on it.
-var ErrKept = errors.New("effects: it is repeated in the background")
-
-// Keep leaves an effect to the background, to be made from next on out of its intent
-// alone. It need not have been tried before.
-func Keep(ctx context.Context, r Runner, key Key, intent any, next time.Time) error {
-	wanted, err := json.Marshal(intent)
-	if err != nil {
-		return fmt.Errorf("encode intent of %s: %w", key, err)
-	}
-	ctx = context.WithoutCancel(ctx)
-	if _, err := r.Store.BeginEffect(ctx, key.String(), key.Run, string(key.Kind), wanted, r.Time()); err != nil {
-		return fmt.Errorf("record intent of %s: %w", key, err)
-	}
-	return r.Store.KeepEffect(ctx, key.String(), wanted, next)
-}
-
 // Do makes the effect key happen once and returns its result, which must
 // survive a round trip through JSON. The intent is kept for people who look
-// into the store. An effect that was left to the background is ErrKept.
+// into the store.
 //
 // find looks for the effect in the outside world; it is only asked where an
 // earlier call intended the effect and did not live to tell, or may have, see
@@ -226,9 +156,6 @@ func Do[T any](
 	row, err := r.Store.BeginEffect(ctx, key.String(), key.Run, string(key.Kind), wanted, r.Time())
 	if err != nil {
 		return zero, fmt.Errorf("record intent of %s: %w", key, err)
-	}
-	if row.Status == store.EffectIntended && !row.NextTry.IsZero() {
-		return zero, ErrKept
 	}
 	if row.Status == store.EffectDone {
 		var done T
@@ -287,40 +214,4 @@ func Result[T any](ctx context.Context, r Runner, key Key) (result T, ok bool, e
 		return result, true, nil
 	}
 	return result, false, nil
-}
-
-// Done lists the results of a run's effects of one kind that are recorded as
-// done, in the order they were intended.
-func Done[T any](ctx context.Context, r Runner, id run.ID, kind Kind) ([]T, error) {
-	rows, err := r.Store.Effects(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("list effects of kind %s: %w", kind, err)
-	}
-	var out []T
-	for _, row := range rows {
-		if row.Kind != string(kind) || row.Status != store.EffectDone {
-			continue
-		}
-		var result T
-		if err := json.Unmarshal(row.Result, &result); err != nil {
-			return nil, fmt.Errorf("decode result of %s: %w", row.Key, err)
-		}
-		out = append(out, result)
-	}
-	return out, nil
-}
-
-// Intended lists the keys of a run's effects of one kind, whether they are done or not.
-func Intended(ctx context.Context, r Runner, id run.ID, kind Kind) ([]string, error) {
-	rows, err := r.Store.Effects(ctx, id)
-	if err != nil {
-		return nil, fmt.Errorf("list effects of kind %s: %w", kind, err)
-	}
-	var keys []string
-	for _, row := range rows {
-		if row.Kind == string(kind) {
-			keys = append(keys, row.Key)
-		}
-	}
-	return keys, nil
 }

@@ -71,15 +71,6 @@ func (m *memory) FinishEffect(_ context.Context, key string, result []byte) erro
 	return nil
 }
 
-func (m *memory) KeepEffect(_ context.Context, key string, intent []byte, next time.Time) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	row := m.rows[key]
-	row.Intent, row.NextTry = intent, next
-	m.rows[key] = row
-	return nil
-}
-
 func (m *memory) Effects(_ context.Context, id run.ID) ([]store.Effect, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -294,58 +285,25 @@ func (c contextual) FinishEffect(ctx context.Context, key string, result []byte)
 }
 
 // TestDone gives what is recorded as done, and nothing of another kind or run.
-func TestDone(t *testing.T) {
-	t.Parallel()
-	m := newMemory()
-	r := effects.Runner{Store: m}
-	do := func(key effects.Key, result int, failure error) {
-		t.Helper()
-		_, err := effects.Do(t.Context(), r, key, nil,
-			func(context.Context) (int, bool, error) { return 0, false, nil },
-			func(context.Context) (int, error) { return result, failure })
-		if !errors.Is(err, failure) {
-			t.Fatal(err)
-		}
-	}
-	do(effects.Check("r1", "o/r", "b"), 1, nil)
-	do(effects.Check("r1", "o/r", "a"), 2, nil)
-	do(effects.Overtaken("r1", "o/r", "b"), 3, nil)
-	do(effects.Check("r2", "o/r", "c"), 4, nil)
-	do(effects.Check("r1", "o/r", "d"), 5, errors.New("refused"))
-	got, err := effects.Done[int](t.Context(), r, "r1", effects.KindCheck)
-	if diff := cmp.Diff([]int{1, 2}, got); diff != "" || err != nil {
-		t.Errorf("%v\n%s", err, diff)
-	}
-	if _, err := effects.Done[string](t.Context(), r, "r1", effects.KindCheck); err == nil {
-		t.Error("a number was read as a text")
-	}
-}
-
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	got := []string{
-		effects.Reaction("r1", "o/r", 7, "eyes").String(),
 		effects.Comment("r1", "o/r", 7, "ended").String(),
 		effects.Branch("r1", "o/r", "ralph/7").String(),
 		effects.Commit("r1", 3, "4b825dc").String(),
 		effects.PR("r1", "o/r", "ralph/7").String(),
 		effects.Ready("r1", "o/r", 8).String(),
-		effects.Label("r1", "o/r", 7, "ralph:done", true).String(),
-		effects.Label("r1", "o/r", 7, "ralph:done", false).String(),
+		effects.Label("r1", "o/r", 7, "ralph:done").String(),
 		effects.Check("r1", "o/r", "4b825dc").String(),
-		effects.Overtaken("r1", "o/r", "4b825dc").String(),
 	}
 	want := []string{
-		"reaction:r1:o/r#7:eyes",
 		"comment:r1:o/r#7:ended",
 		"branch:r1:o/r:ralph/7",
 		"commit:r1:3:4b825dc",
 		"pr:r1:o/r:ralph/7",
 		"ready:r1:o/r#8",
-		"label:r1:o/r#7:+ralph:done",
-		"label:r1:o/r#7:-ralph:done",
+		"label:r1:o/r#7:ralph:done",
 		"check:r1:o/r@4b825dc",
-		"overtaken:r1:o/r@4b825dc",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

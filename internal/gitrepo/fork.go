@@ -1,0 +1,113 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+)
+
+// Fork is the repository with a bare repository of its own at dir for what is written
+// from now on: that borrows all objects there are, and what it takes itself is seen by
+// whoever reads through it and nobody else. What is worth keeping is brought over by
+// [Repo.Take]; the rest goes with the directory. Refs are those of the repository.
+func (r *Repo) Fork(dir string) (*Repo, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	shallow, err := os.ReadFile(filepath.Join(r.view, "shallow")) // #nosec G304 -- a git dir of ours
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	if err := borrow(dir, r.objects, shallow); err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "incoming-*"))
+	for _, file := range left { // by a process that died
+		err = errors.Join(err, os.Remove(file))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
+	f := *r
+	f.store = newStore(r.git, dir, filepath.Join(dir, "objects"))
+	f.held = new(atomic.Int64)
+	return &f, f.measure()
+}
+
+// measure finds out how many bytes a fork holds.
+func (r *Repo) measure() error {
+	sum, err := fileBytes(r.objects)
+	if err != nil {
+		return fmt.Errorf("measure the fork: %w", err)
+	}
+	r.held.Store(sum)
+	return nil
+}
+
+// full says whether so many bytes more would take a fork beyond the limit.
+func (r *Repo) full(more, limit int64) (bool, error) {
+	if r.held == nil || r.held.Load()+more <= limit {
+		return false, nil
+	}
+	// What was counted is larger than what git made of it.
+	err := r.measure()
+	return r.held.Load()+more > limit, err
+}
+
+// fileBytes adds up the files of a directory of the host's own.
+func fileBytes(dir string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		sum += info.Size()
+		return nil
+	})
+	return sum, err
+}
+
+// NeedsTidying says whether a fork holds half of what attempts may leave.
+func (r *Repo) NeedsTidying() bool { return r.held != nil && r.held.Load() > DefaultMaxFork/2 }
+
+// Tidy drops what a fork has taken and none of these objects needs.
+func (r *Repo) Tidy(ctx context.Context, needed []OID) error {
+	args := []string{"prune", "--expire=now", "--"}
+	for _, oid := range needed {
+		if !oid.Valid() {
+			continue
+		}
+		// What is borrowed needs nothing of the fork.
+		if _, err := os.Stat(filepath.Join(r.objects, string(oid[:2]), string(oid[2:]))); err == nil {
+			args = append(args, string(oid))
+		}
+	}
+	if _, err := r.call(ctx, call{args: args}); err != nil {
+		return fmt.Errorf("tidy the fork: %w", err)
+	}
+	return r.measure()
+}
+
+// Take brings a commit or tree, with all it needs, from a fork into the repository.
+func (r *Repo) Take(ctx context.Context, from *Repo, oid OID) error {
+	if !oid.Valid() {
+		return fmt.Errorf("take %s: %w", quote(string(oid)), ErrNotFound)
+	}
+	_, err := r.refs(ctx, call{args: []string{
+		"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head", "--no-auto-maintenance",
+		"--update-shallow", "--refmap=", "--end-of-options", from.view, string(oid),
+	}, config: []string{"protocol.file.allow=always"}})
+	if err != nil {
+		return fmt.Errorf("take %s: %w", oid, err)
+	}
+	return nil
+}

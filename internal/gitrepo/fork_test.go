@@ -1,0 +1,221 @@
+package gitrepo
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// objectFiles counts the objects below a directory that are files of their own.
+func objectFiles(t *testing.T, dir string) (n int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// What an attempt made is in the repository once it is taken, whole, and not before.
+func TestRefusedWorkLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{"a": "a"})
+	objects := filepath.Join(dir, ".git", "objects")
+	before := objectFiles(t, objects)
+	place := filepath.Join(t.TempDir(), `a:"b`, "run.git")
+	person := open(t, dir)
+	r, err := person.Fork(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := export(t, r)
+	large := strings.Repeat("large", 1<<20)
+	files{"new/x": "x", "new/large": large, "a": "changed"}.write(t, w.Dir())
+	s := snapshot(t, w)
+	if n := objectFiles(t, objects); n != before {
+		t.Errorf("the repository has %d objects instead of %d before anything was taken", n, before)
+	}
+	if got, err := r.ReadFile(t.Context(), s.Tree, "new/large", 1<<30); err != nil || string(got) != large {
+		t.Errorf("through the fork: %d bytes, %v", len(got), err)
+	}
+	if ok, err := r.HasTree(t.Context(), s.Tree); !ok || err != nil {
+		t.Errorf("the fork has the tree: %v, %v", ok, err)
+	}
+	if ok, err := person.HasTree(t.Context(), s.Tree); ok || err != nil {
+		t.Errorf("the repository has the tree: %v, %v", ok, err)
+	}
+	files{"refused": "refused"}.write(t, w.Dir())
+	refused := snapshot(t, w)
+	_, head, err := person.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit, err := r.CommitTree(t.Context(), CommitSpec{
+		Tree: s.Tree, Parents: []OID{head}, Message: "m", Author: ann(), When: testTime(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, oid := range []OID{s.Tree, commit, commit} { // as after a crash
+		if err := person.Take(t.Context(), r, oid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.RemoveAll(place); err != nil {
+		t.Fatal(err)
+	}
+	mustGit(t, dir, "fsck", "--strict")
+	if got := mustGit(t, dir, "show", string(commit)+":new/x"); got != "x" {
+		t.Errorf("taken: %q", got)
+	}
+	if ok, err := person.HasTree(t.Context(), refused.Tree); ok || err != nil {
+		t.Errorf("the repository has the refused tree: %v, %v", ok, err)
+	}
+}
+
+// What an attempt adds is bounded before any of it is stored.
+func TestTooMuchNewWorkIsRefusedBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		limit func(*Worktree)
+		make  func(dir string) error
+		want  string
+	}{
+		"files": {func(w *Worktree) { w.MaxNewFiles = 50 }, func(dir string) error {
+			for i := range 51 {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), fmt.Append(nil, i), 0o600); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, "more than 50 new files"},
+		"bytes of new files": {func(w *Worktree) { w.MaxNewBytes = 3 << 20 }, func(dir string) error {
+			return firstErr(os.WriteFile(filepath.Join(dir, "x"), make([]byte, 2<<20), 0o600),
+				os.WriteFile(filepath.Join(dir, "y"), make([]byte, 2<<20), 0o600))
+		}, "more than 3 MiB of new files"},
+		"bytes of changed files": {func(w *Worktree) { w.MaxNewBytes = 1 << 20 }, func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "a"), make([]byte, 2<<20), 0o600)
+		}, "more than 1 MiB of new files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := open(t, person(t, files{"a": "a"}))
+			w := export(t, r)
+			tt.limit(w)
+			before := objectFiles(t, r.objects)
+			if err := tt.make(w.Dir()); err != nil {
+				t.Fatal(err)
+			}
+			s := snapshot(t, w)
+			if s.Tree != headTree(t, r) || len(s.Refused) != 1 || s.Refused[0].Reason != tt.want {
+				t.Errorf("got %+v, want %q", s, tt.want)
+			}
+			if n := objectFiles(t, r.objects) - before; n != 0 {
+				t.Errorf("%d objects were stored", n)
+			}
+		})
+	}
+}
+
+// A mirror drops what nothing needs.
+func TestMirrorsAreTidied(t *testing.T) {
+	t.Parallel()
+	srv := serve(t, files{"a": "1"})
+	r, err := newGit(t).OpenMirror(t.Context(), filepath.Join(t.TempDir(), "mirror.git"), srv.remote())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Git guesses the number of objects by those whose names begin with 17.
+	var refuse OID
+	for i, found := 0, 0; found < 3; i++ {
+		data := fmt.Append(nil, i)
+		oid, err := blobName(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(string(oid), "17") {
+			found++
+			if refuse, err = r.WriteBlob(t.Context(), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	old := time.Now().Add(-15 * 24 * time.Hour)
+	if err := os.Chtimes(filepath.Join(r.objects, string(refuse[:2]), string(refuse[2:])), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := firstErr(r.Fetch(t.Context()), r.collectGarbage(t.Context(), 1)); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := r.Blob(t.Context(), refuse, 100); err == nil {
+		t.Errorf("the mirror still holds %q", data)
+	}
+	if _, err := r.Resolve(t.Context(), "main"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What refused attempts leave is bounded in sum, for whoever opens the fork again as well.
+// What the run needs no more makes room.
+func TestForkIsBounded(t *testing.T) {
+	t.Parallel()
+	dir, place := person(t, files{"a": "a"}), filepath.Join(t.TempDir(), "run.git")
+	fork := func() (*Repo, *Worktree) {
+		r, err := open(t, dir).Fork(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := export(t, r)
+		w.MaxFork = 3 << 20
+		return r, w
+	}
+	random := func(seed byte) string {
+		data := make([]byte, 2<<20)
+		_, _ = rand.NewChaCha8([32]byte{seed}).Read(data)
+		return string(data)
+	}
+	_, w := fork()
+	files{"large": random(1)}.write(t, w.Dir())
+	refused := snapshot(t, w)
+	if len(refused.Refused) != 0 {
+		t.Fatalf("refused %v", refused.Refused)
+	}
+	r, w := fork()
+	needed, err := r.TreeWith(t.Context(), headTree(t, r), []TreeEdit{{Path: "needed", Data: []byte("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files{"large": random(2)}.write(t, w.Dir())
+	held, err := fileBytes(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := snapshot(t, w)
+	if after, err := fileBytes(place); err != nil || after != held || len(full.Refused) != 1 ||
+		full.Refused[0].Reason != "more than 3 MiB in all attempts of this task" {
+		t.Errorf("%d bytes became %d, %v; refused %v", held, after, err, full.Refused)
+	}
+	if err := r.Tidy(t.Context(), []OID{headTree(t, r), needed, "", noOID}); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := r.HasTree(t.Context(), refused.Tree); ok || err != nil {
+		t.Errorf("refused work is still there: %v, %v", ok, err)
+	}
+	if got, err := r.ReadFile(t.Context(), needed, "needed", 10); string(got) != "x" || err != nil {
+		t.Errorf("what is needed holds %q, %v", got, err)
+	}
+	if s := snapshot(t, w); len(s.Refused) != 0 {
+		t.Errorf("refused %v after the fork was tidied", s.Refused)
+	}
+}

@@ -1,0 +1,205 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// close lands the commit that takes progress.md away again, or into the archive, where
+// the repository does not keep it.
+func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
+	reason := run.EndAllTasksComplete
+	if s.HintDone {
+		reason = run.EndRalphDone
+	}
+	keep := s.KeepProgress && !s.ArchiveProgress
+	if keep {
+		if err := e.markDone(ctx, s); err != nil {
+			return Next{}, err
+		}
+	}
+	if keep || s.NoCommit || s.Head == s.Base {
+		return e.finish(s, reason, "")
+	}
+	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
+	if err != nil {
+		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
+	}
+	if tree == s.HeadTree {
+		return e.finish(s, reason, "")
+	}
+	place, own := s.ProgressPath, []string(nil)
+	if s.ArchiveProgress {
+		if tree, place, err = e.archive(ctx, s, tree); err != nil {
+			return Next{}, err
+		}
+		own = []string{place}
+	}
+	landed, err := e.Publisher.Land(ctx, Landing{
+		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
+		Closing: true, Own: own,
+	})
+	if errors.Is(err, ErrBranchMoved) {
+		// Somebody works on the branch already; the file may stay.
+		return e.finish(s, reason, "")
+	}
+	if halt, ok := errors.AsType[*Halt](err); ok {
+		return e.finish(s, halt.Reason, halt.Detail)
+	}
+	if err != nil {
+		return Next{}, fmt.Errorf("land the closing commit: %w", err)
+	}
+	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
+	s.ProgressPath = place
+	return e.finish(s, reason, "")
+}
+
+// maxArchived bounds the plans of one name and day that the archive holds.
+const maxArchived = 100
+
+// archive puts progress.md as it ended into the archive of a tree. Its folder is named
+// by the day on which the run began and by the plan.
+func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, _ error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return "", "", fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return "", "", fmt.Errorf("set the status: %w", err)
+	}
+	dir := fmt.Sprintf(".ralph/archive/%s-%s", s.StartedAt.UTC().Format(time.DateOnly), path.Base(path.Dir(s.ProgressPath)))
+	for n := 1; n <= maxArchived; n++ {
+		if place = dir + "/progress.md"; n > 1 {
+			place = fmt.Sprintf("%s-%d/progress.md", dir, n)
+		}
+		_, taken, err := e.Trees.File(ctx, tree, place, progress.MaxSize)
+		if err != nil {
+			return "", "", fmt.Errorf("look into the archive: %w", err)
+		}
+		if !taken {
+			break
+		}
+	}
+	if archived, err = e.Trees.With(ctx, tree, place, doc.Bytes()); err != nil {
+		return "", "", fmt.Errorf("archive %s: %w", s.ProgressPath, err)
+	}
+	return archived, place, nil
+}
+
+// markDone sets the status of a file that stays, where that waited for the final
+// checks.
+func (e *Engine) markDone(ctx context.Context, s *State) error {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if doc.MarkedDone() || len(s.Commits) == 0 {
+		return nil
+	}
+	if err := doc.SetStatus(progress.StatusDone); err != nil {
+		return fmt.Errorf("set the status: %w", err)
+	}
+	s.Progress = s.text(doc)
+	return e.commitProgress(ctx, s)
+}
+
+// end records what is worth remembering, tells people, and closes the run.
+func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
+	if err := e.haltLanes(ctx, s, "the run ended"); err != nil {
+		return Next{}, err
+	}
+	if err := e.forget(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if !s.End.Complete() && s.End != run.EndPlanned && len(s.Commits) > 0 {
+		// On a machine that has no tree of the run, the notes are not worth making one: people are
+		// told of the end all the same.
+		if err := e.commitProgress(ctx, s); err != nil && !errors.Is(err, ErrNoWorkTree) {
+			return Next{}, err
+		}
+	}
+	s.Phase = s.End.Phase()
+	s.EndedAt = e.Now()
+	again, err := e.publish(ctx, s)
+	if err != nil {
+		return Next{}, err
+	}
+	if again {
+		return e.resumed(s)
+	}
+	e.TellEnd(*s)
+	return Next{Kind: Done}, nil
+}
+
+// TellEnd tells whoever watches that the run has ended. Step does; it is for
+// doors that give up on a run whose end could not be published.
+func (e *Engine) TellEnd(s State) {
+	ended := s.EndedAt
+	if ended.IsZero() {
+		ended = e.Now()
+	}
+	e.emit(run.Event{
+		Kind: run.EventRunEnded, End: s.End, Proof: s.Proof(), Text: s.EndDetail, Duration: ended.Sub(s.StartedAt),
+	}, &s)
+}
+
+// resumed is what becomes of a run that was about to end when people's edits of
+// the task list were found: work that they added is worked, where the run ended
+// for want of any.
+func (e *Engine) resumed(s *State) (Next, error) {
+	s.Phase, s.EndedAt = run.PhaseFinishing, time.Time{}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if done, total := progress.Counts(doc.Tasks()); s.End.Complete() && done < total {
+		s.End, s.EndDetail, s.Closing = "", "", nil
+		s.Phase, s.Stage = run.PhaseIterating, stagePick
+	}
+	return Next{}, nil
+}
+
+// commitProgress commits the progress file of a run that stopped short, so that the
+// next one knows which tasks are blocked and what was tried.
+func (e *Engine) commitProgress(ctx context.Context, s *State) error {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
+	if err != nil {
+		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	tree, own, err := e.writeBack(ctx, s, tree, doc, "")
+	if err != nil {
+		return err
+	}
+	if tree == s.HeadTree {
+		return nil
+	}
+	landed, err := e.Publisher.Land(ctx, Landing{
+		State: *s, Iteration: s.Iteration, Tree: tree, Own: own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
+		Recorded: true,
+	})
+	var rejected *Rejection
+	var halt *Halt
+	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) ||
+		errors.As(err, &halt) {
+		return nil // the notes are not worth more than that
+	}
+	if err != nil {
+		return fmt.Errorf("land the record: %w", err)
+	}
+	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
+	if landed.OID != "" {
+		s.Commits = append(s.Commits, landed)
+		s.Head = landed.OID
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// land makes the proposal a commit.
+func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
+	l := Landing{
+		State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
+		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
+	}
+	if !s.Proposal.Plan {
+		doc, err := s.document(s.Proposal.Progress)
+		if err != nil {
+			return Next{}, fmt.Errorf("read the proposed progress: %w", err)
+		}
+		if l.Task, err = findTask(doc, s.TaskID); err != nil {
+			return Next{}, err
+		}
+	}
+	landed, err := e.Publisher.Land(ctx, l)
+	if err != nil {
+		return e.notLanded(ctx, s, err)
+	}
+	if len(s.Proposal.Own) > 0 { // the agent's tree is another one
+		if err := e.layOut(ctx, s, landed.Tree); err != nil {
+			return Next{}, err
+		}
+	}
+	delete(s.Attempts, moveKey)
+	s.Kept = nil
+	landed.TaskID = l.Task.ID
+	if !l.Planned {
+		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
+	}
+	if at := s.last(); at >= 0 && l.Task.ID != "" {
+		s.landedFeedback(l.Task.ID, landed, s.History[at].Evidence.Change)
+	}
+	s.Commits = append(s.Commits, landed)
+	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
+	if landed.OID != "" { // nothing is committed where that was not wanted
+		s.Head = landed.OID
+	}
+	s.Progress = s.Proposal.Progress
+	s.LandedProgress = s.Progress
+	s.HintDone = s.Proposal.Done
+	s.raise()
+	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
+	s.Failure, s.Objection = "", ""
+	if !l.Planned {
+		s.lastCall(func(it *Iteration) { it.Landed = true })
+	}
+	s.Stage = stageShow
+	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Text: landed.OID}, s)
+	if l.Planned {
+		return e.endPlanned(s)
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	s.Draft.Landed = true
+	s.endRecord()
+	done, total := progress.Counts(doc.Tasks())
+	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
+	s.dropCall()
+	s.TaskID, s.Brief = "", Brief{Violations: s.Violations}
+	return Next{}, nil
+}
+
+// notLanded is what follows where the publisher did not land the proposal.
+func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
+	var rejected *Rejection
+	var halt *Halt
+	switch {
+	case errors.As(err, &halt):
+		return e.finish(s, halt.Reason, halt.Detail)
+	case errors.Is(err, ErrBranchMoved) && s.lane != nil:
+		// What it holds is folded onto what the others pushed.
+		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
+		return Next{}, nil
+	case errors.Is(err, ErrBranchMoved):
+		return e.moved(s)
+	case errors.As(err, &rejected):
+		return e.reject(ctx, s, rejected.Refusals)
+	case errors.Is(err, ErrNotAllowed):
+		return e.finish(s, run.EndCancelled, err.Error())
+	default:
+		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
+	}
+}
+
+// moved takes in a branch that somebody else pushed to: lay the tree out anew
+// at its tip and repeat the iteration there. Nothing is overwritten.
+func (e *Engine) moved(s *State) (Next, error) {
+	s.Attempts[moveKey]++
+	if s.Attempts[moveKey] >= maxMoves {
+		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
+	}
+	s.dropCall()
+	s.Phase, s.Stage = run.PhasePreparing, stageOpen
+	return Next{}, nil
+}
+
+func (e *Engine) show(ctx context.Context, s *State) (Next, error) {
+	if again, err := e.publish(ctx, s); err != nil || again {
+		return Next{}, err
+	}
+	s.Stage = stagePick
+	return Next{}, nil
+}
+
+// publish shows people how the run stands. Where they have edited the task list
+// meanwhile, that is taken in first, and has to be stored before what they
+// wrote is written over: again says to come back.
+func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) {
+	shown := *s
+	shown.Delayed = nil // a run that takes this step waits for nothing
+	pr, err := e.Publisher.Show(ctx, shown)
+	if err != nil {
+		return false, fmt.Errorf("show progress: %w", err)
+	}
+	if pr == nil {
+		return false, nil
+	}
+	edit := pr.Edit
+	pr.Edit = nil
+	s.PullRequest = pr
+	s.followPullRequest()
+	if edit == nil {
+		return false, nil
+	}
+	return true, e.takeInTasks(s, *edit)
+}
+
+// Stale says whether what people see lacks a commit that has landed: showing it
+// was put off.
+func (s *State) Stale() bool {
+	return s.PullRequest != nil && s.PullRequest.Head != "" && s.PullRequest.Head != s.Head && s.End == ""
+}
+
+// Refresh shows people how a run stands that waits for something. An edit of
+// theirs is left for the next step that shows: an agent may be at work on the
+// tasks as they are.
+func (e *Engine) Refresh(ctx context.Context, s State) (State, error) {
+	pr, err := e.Publisher.Show(ctx, s)
+	if err != nil {
+		return s, fmt.Errorf("show progress: %w", err)
+	}
+	switch {
+	case pr == nil:
+	case pr.Edit != nil:
+		shown := *s.PullRequest
+		shown.Head = s.Head // until the edit is taken in there is no more to show
+		s.PullRequest = &shown
+	default:
+		s.PullRequest = pr
+		s.followPullRequest()
+	}
+	return s, nil
+}
+
+// followPullRequest takes in what people have done to the pull request itself: closed or
+// merged, it ends the run; sent elsewhere, it goes there.
+func (s *State) followPullRequest() {
+	pr := s.PullRequest
+	if s.End != "" || pr == nil {
+		return
+	}
+	switch {
+	case s.CancelRequested:
+	case pr.Merged:
+		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was merged", pr.Number)
+	case pr.Closed:
+		s.CancelRequested, s.CancelReason = true, fmt.Sprintf("#%d was closed", pr.Number)
+	}
+	if pr.Base != "" && pr.Base != s.BaseBranch {
+		s.noteMerged([]string{fmt.Sprintf("The pull request now targets %s instead of %s.", pr.Base, s.BaseBranch)})
+		s.BaseBranch = pr.Base
+	}
+}
+
+// noteMerged keeps sentences on what people did to the run.
+func (s *State) noteMerged(sentences []string) {
+	s.Merged = append(s.Merged, sentences...)
+	s.Merged = s.Merged[max(0, len(s.Merged)-maxMerged):]
+}

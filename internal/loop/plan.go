@@ -1,0 +1,185 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// enter begins with the work, now that everything is in place: with a plan
+// where there are no tasks yet.
+func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if len(doc.Tasks()) == 0 {
+		s.Phase = run.PhasePlanning
+		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
+	}
+	return e.work(ctx, s, doc)
+}
+
+// work goes on to the tasks of a plan, or leaves it to people where that is all
+// that was asked for or where they have not approved it as it is.
+func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
+	hash := doc.PlanSHA256()
+	s.Approval = ""
+	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
+		if s.Approved == hash { // read and approved as it stands
+			s.Behind = nil
+			if err := s.release(doc); err != nil {
+				return Next{}, err
+			}
+		}
+		s.Proposal = nil
+		s.Phase, s.Stage = run.PhaseIterating, stagePick
+		return Next{}, nil
+	}
+	s.Approval = hash
+	s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
+	return e.landPlan(ctx, s)
+}
+
+// endPlanned ends a run that goes no further than its plan.
+func (e *Engine) endPlanned(s *State) (Next, error) {
+	s.Proposal = nil
+	if s.Mode == run.ModePlan {
+		return e.finish(s, run.EndPlanned, "")
+	}
+	return e.finish(s, run.EndAwaitingPerson, "the plan needs approval before the work starts")
+}
+
+// covered is the hash of the plan that a person's approval covers, "" without one.
+func (s *State) covered() string { return cmp.Or(s.Covered, s.Approved) }
+
+// cover has an approval that covers the accepted plan cover doc as well, which
+// follows it: the host has edited the plan, or a person who may approve it. What
+// agents write is not for cover; see await.
+func (s *State) cover(doc *progress.Doc) error {
+	if s.Approved == "" {
+		return nil
+	}
+	before, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	if s.covered() == before.PlanSHA256() {
+		s.Covered = doc.PlanSHA256()
+	}
+	return nil
+}
+
+// needsApproval is why a task waits that an agent added to an approved plan.
+const needsApproval = "an agent added this to the approved plan; approve it with /ralph retry and its id"
+
+// release opens the tasks of an approved plan that waited for approval.
+func (s *State) release(doc *progress.Doc) error {
+	for _, t := range doc.Tasks() {
+		if t.Status != run.TaskBlocked || t.Reason != needsApproval {
+			continue
+		}
+		if err := doc.Reopen(t.ID); err != nil {
+			return fmt.Errorf("open %s: %w", t.ID, err)
+		}
+	}
+	s.Progress = s.text(doc)
+	return nil
+}
+
+// await has tasks that an agent wrote wait for a person, where the plan was
+// approved without them.
+func (s *State) await(doc *progress.Doc, ids []string) error {
+	if s.Approved == "" {
+		return nil
+	}
+	for _, id := range ids {
+		if err := doc.Block(id, needsApproval); err != nil {
+			return fmt.Errorf("have %s wait for approval: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// landPlan publishes the plan and ends plan mode.
+func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
+	doc, err := s.document(s.Proposal.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the plan: %w", err)
+	}
+	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
+	if err != nil {
+		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
+	}
+	s.Proposal.Tree = tree
+	if tree == s.HeadTree {
+		return e.endPlanned(s)
+	}
+	s.Stage = stageLand
+	return Next{}, nil
+}
+
+// planned takes the plan that the planner wrote, and nothing else that it did.
+func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
+	if err := e.judgePlan(ctx, s); err != nil {
+		return Next{}, err
+	}
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
+	}
+	if len(s.Questions) > 0 {
+		s.Proposal = nil
+		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
+	}
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	done, total := progress.Counts(doc.Tasks())
+	if total == 0 {
+		s.Attempts[planKey]++
+		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
+		if s.Attempts[planKey] >= maxPlanAttempts {
+			return e.finish(s, run.EndFailed, "the planner wrote no plan: "+s.Failure)
+		}
+		return e.again(s)
+	}
+	for _, t := range doc.Tasks() {
+		s.wrote(planWords(), t.ID)
+	}
+	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
+	e.tellTooMany(s, done, total)
+	e.tellCircles(s, doc.Tasks())
+	return e.work(ctx, s, doc)
+}
+
+// judgePlan reads the tasks that the planner wrote, or its question.
+func (e *Engine) judgePlan(ctx context.Context, s *State) error {
+	before, err := s.document(s.Progress)
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	after, _, err := e.leftProgress(ctx, s)
+	if err != nil {
+		return err
+	}
+	verdict := progress.JudgePlan(before, after)
+	s.Violations = verdict.Violations
+	if said := s.Proposal.Claim; said.Kind == prompt.ClaimBlocked && said.Words != "" && s.Ask != plan.AskNever {
+		s.Questions = []string{said.Words} // what it wrote besides is half a plan
+		return nil
+	}
+	// Half a plan would pass for the whole.
+	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
+		s.Violations = nil
+		s.Progress = s.text(verdict.Accepted)
+	} else if s.Failure == "" {
+		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
+	}
+	return nil
+}
