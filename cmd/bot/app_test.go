@@ -101,10 +101,10 @@ func TestLabelBecomesPullRequest(t *testing.T) {
 	if calls := s.github.Calls(); calls.REST+calls.GraphQL > 13+3*3 {
 		t.Errorf("%d calls to GitHub for three tasks: %v", calls.REST+calls.GraphQL, calls.ByPurpose)
 	}
-	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
-	if err != nil || len(left) != 0 {
-		t.Errorf("the run left %v behind, %v", left, err)
-	}
+	st.await("the run's directory to be removed", func() bool {
+		left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
+		return err == nil && len(left) == 0
+	})
 }
 
 func TestPlannerWritesTheTasksOnce(t *testing.T) {

@@ -51,12 +51,6 @@ type keys struct{ *inline.Helm }
 // StopAfterCall implements tui.Steering.
 func (k keys) StopAfterCall() { k.Ask(loop.Wish{Kind: loop.WishStop}) }
 
-// Skip implements tui.Steering.
-func (k keys) Skip(task string) { k.Ask(loop.Wish{Kind: loop.WishSkip, TaskID: task}) }
-
-// Note implements tui.Steering.
-func (k keys) Note(text string) { k.Ask(loop.Wish{Kind: loop.WishNote, Text: text}) }
-
 // Interrupt implements tui.Steering: the terminal sends no signal while it is ours.
 func (k keys) Interrupt() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }
 

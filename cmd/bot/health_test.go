@@ -102,7 +102,7 @@ func TestDamagedDatabaseIsSaidAtStart(t *testing.T) {
 	}
 	if _, err := newApp(t.Context(), st.config, zerolog.Nop(), observers{self: theProgram(t)}); err == nil {
 		t.Error("a damaged database was opened")
-	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "restore a backup") {
+	} else if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Hint, "put a copy of data_dir in its place") {
 		t.Errorf("%v", err)
 	}
 }

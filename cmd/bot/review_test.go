@@ -71,10 +71,10 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	}
 	st.processed(s)
 	calls := s.github.Calls()
-	if made := calls.ByPurpose["thread"] - before.ByPurpose["thread"]; made != 2 {
-		t.Errorf("%d calls for the conversation, want a reply and that it is resolved", made)
+	if made := calls.ByPurpose["thread"] - before.ByPurpose["thread"]; made != 4 {
+		t.Errorf("%d calls for the conversation, want a reply and that it is resolved, each looked for first", made)
 	}
-	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+5 {
+	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+7 {
 		t.Errorf("%d calls: %v, before %v", total, calls.ByPurpose, before.ByPurpose)
 	}
 	if got := st.contents("ralph/1")["one.txt"]; got != "uno\n" {

@@ -56,7 +56,7 @@ type runCmd struct {
 	Restart    bool     `help:"Discard an interrupted run of this plan and start over from the branch."`
 	Yes        bool     `short:"y" help:"With the folder of a spec: write all of its files and work its tasks, without stopping for your approval after each file."`
 	DryRun     bool     `name:"dry-run" help:"Show what would happen without doing it: branch, tasks, checks, agent, limits."`
-	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause, stop, skip and leave a note (docs/commands.md#full-screen)."`
+	TUI        bool     `name:"tui" help:"Show the run full screen: the tasks, the agent at work and the log. Keys pause and stop it (docs/commands.md#full-screen)."`
 	JSON       bool     `name:"json" help:"Print one JSON document on stdout at the end."`
 
 	UseLogin bool `name:"use-login" help:"Use this machine's login of Claude Code or Codex instead of a key. It stays with the bot; docs/security.md says what that exposes."`

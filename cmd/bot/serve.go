@@ -314,8 +314,8 @@ func unusableStore(err error) error {
 	case errors.Is(err, store.ErrDamaged):
 		return &run.UserError{
 			Message: err.Error(), Err: err,
-			Hint: "move data_dir away and restore a backup: " + calledAs() +
-				" restore FILE; without one, begin with an empty data_dir: open runs are forgotten, their branches stay",
+			Hint: "put a copy of data_dir in its place, however old; without one, begin with an empty data_dir: open runs " +
+				"are forgotten, their branches stay",
 		}
 	case errors.Is(err, store.ErrReadOnly):
 		return &run.UserError{

@@ -27,9 +27,6 @@ type commands struct {
 	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
 	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
 
-	Backup  backupCmd  `cmd:"" help:"Write what a server must not lose to one file. The server may run meanwhile."`
-	Restore restoreCmd `cmd:"" help:"Restore a server's backup into an empty data directory."`
-
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
 	Help       helpCmd       `cmd:"" help:"Show help for a command."`

@@ -28,27 +28,31 @@ const (
 	labelGrace = 10 * time.Minute
 )
 
-// Redeliver asks GitHub for the webhooks that it could not deliver. It is not for concurrent
-// use. A server that begins with an empty store has missed nothing.
+// Redeliver asks GitHub for the webhooks that the store does not have: those that could not be
+// delivered, and where the store is an older copy of itself those since. It is not for
+// concurrent use. A server that begins with an empty store has missed nothing.
 func (r *Receiver) Redeliver(ctx context.Context) error {
-	if known, err := r.Store.HasDeliveries(ctx); err != nil || !known {
+	since, err := r.Store.Since(ctx)
+	if err != nil || since.IsZero() {
 		return err
 	}
-	attempts, err := r.GitHub.Attempts(ctx, r.Now().Add(-keptFor))
+	if kept := r.Now().Add(-keptFor); kept.After(since) {
+		since = kept
+	}
+	attempts, err := r.GitHub.Attempts(ctx, since)
 	if err != nil {
 		return fmt.Errorf("look for missed webhooks: %w", err)
 	}
-	arrived, tries := map[string]bool{}, map[string]int{}
+	tries := map[string]int{}
 	for _, a := range attempts {
-		arrived[a.GUID] = arrived[a.GUID] || a.Arrived
 		tries[a.GUID]++
 	}
 	asked := 0
 	for _, a := range attempts { // the newest attempt at each comes first
-		if arrived[a.GUID] || tries[a.GUID] >= maxAttempts || !handlers.Handles(a.Event, a.Action) {
+		if tries[a.GUID] >= maxAttempts || !handlers.Handles(a.Event, a.Action) {
 			continue
 		}
-		arrived[a.GUID] = true // asked for, or here already
+		tries[a.GUID] = maxAttempts // asked for, or here already
 		if _, err := r.Store.Delivery(ctx, a.GUID); err == nil {
 			continue
 		} else if !errors.Is(err, store.ErrNotFound) {

@@ -56,7 +56,7 @@ func New(cfg Config) *Receiver {
 		Config:     cfg,
 		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
 		Comments: &publish.Commenter{
-			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now, Forgetful: cfg.ByJob},
+			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,
 		},
 	}

@@ -101,11 +101,6 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	for _, g := range gates {
 		commands = append(commands, g.Command)
 	}
-	guidance := s.Guidance
-	if s.Job != prompt.JobVerify { // that one answers, and changes nothing
-		guidance = slices.Concat(guidance, s.Notes)
-		s.Noted = len(s.Notes)
-	}
 	names, err := e.Trees.Names(ctx, s.HeadTree)
 	if err != nil {
 		return Next{}, fmt.Errorf("look at the project: %w", err)
@@ -113,7 +108,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	text, err := prompt.Render(s.Templates, prompt.Input{
 		Project: prompt.Project(names),
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
-		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: guidance, Task: task, Progress: doc, Attempt: attempt,
+		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: s.Guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
 		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.interesting(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
@@ -308,7 +303,6 @@ const maxRefused = 50
 
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
 func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal) {
-	s.Notes, s.Noted = s.Notes[s.Noted:], 0
 	s.Proposal = &Proposal{
 		Plan: s.Job == prompt.JobPlan, Final: oneLine(prompt.Prose(status.Final), maxFinal),
 		Left: left, Refused: refused[:min(len(refused), maxRefused)],

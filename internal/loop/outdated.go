@@ -11,7 +11,7 @@ import (
 const outdatedStarts = 1 << 20
 
 // Outdated is the state of a run whose branch may have gone further than the state
-// knows, as after the restore of a backup. Its next step takes the branch as it is;
+// knows, as where the state is from an older copy of the database. Its next step takes the branch as it is;
 // what was under way when the state was stored is forgotten. A run that is only to
 // be told of stays as it is.
 func Outdated(s State) State {

@@ -447,10 +447,6 @@ type Conversation struct {
 	Questions []string
 	// Approval is the hash of the plan that the run leaves to people to approve.
 	Approval string
-	// Notes are what people left for the next call, and Noted is how many of them the
-	// call at work was told.
-	Notes []string `json:",omitempty"`
-	Noted int      `json:",omitempty"`
 	// Credits are the people who asked for single tasks.
 	Credits map[string]Person
 	// FeedbackSeen is the newest of the Feedback that was looked at, as the entry point

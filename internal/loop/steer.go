@@ -25,17 +25,9 @@ const (
 	WishRetry WishKind = "retry"
 	// WishBudget lets the run spend USD more, up to CapUSD.
 	WishBudget WishKind = "budget"
-	// WishNote tells Text to the next call.
-	WishNote WishKind = "note"
 	// WishStop ends the run before its next call: the one at work ends, and what comes
 	// of it is checked and lands.
 	WishStop WishKind = "stop"
-)
-
-// Bounds of what people leave for the next call.
-const (
-	maxNotes    = 10
-	maxNoteSize = 1000 // bytes
 )
 
 // Person is who is behind a wish.
@@ -82,8 +74,6 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	switch w.Kind { //nolint:exhaustive // the others change the tasks
 	case WishBudget:
 		return e.raiseBudget(ctx, s, w)
-	case WishNote:
-		return s.note(w)
 	case WishStop:
 		s.StopAfterCall = "stopped by " + w.By.Login
 		return fmt.Sprintf("`%s` stops the run before its next call.", w.By.Login), nil
@@ -114,22 +104,6 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 		return said, e.interrupt(ctx, s)
 	}
 	return said, e.workOn(ctx, s, doc)
-}
-
-// note keeps a person's words for the next call.
-func (s *State) note(w Wish) (string, error) {
-	text := oneLine(w.Text, maxNoteSize)
-	switch {
-	case text == "":
-		return "", &run.UserError{Message: "the note is empty", Hint: "write what the next call is to know"}
-	case len(s.Notes) >= maxNotes:
-		return "", &run.UserError{
-			Message: fmt.Sprintf("%d notes wait for the next call", len(s.Notes)), Hint: "wait for it to start",
-		}
-	}
-	s.Notes = append(s.Notes,
-		fmt.Sprintf("`%s`, who watches this run, says: %s", w.By.Login, text))
-	return fmt.Sprintf("`%s` left a note for the next call: %s", w.By.Login, text), nil
 }
 
 // stopsHere says whether a run that a person stops before its next call is there. The

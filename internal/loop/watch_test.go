@@ -2,32 +2,12 @@ package loop_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 )
-
-// TestNoteReachesTheNextCall: what a person leaves is told to the next call, once.
-func TestNoteReachesTheNextCall(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const words = "take the small road"
-	s, said, _, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now), loop.Wish{Kind: loop.WishNote, By: ada, Text: words},
-		func(s loop.State) bool { return s.Iteration == 1 && len(w.prompts) > 0 })
-	if err != nil || !strings.Contains(said, words) || s.End != run.EndAllTasksComplete {
-		t.Fatalf("end %q, said %q, error %v", s.End, said, err)
-	}
-	told := 0
-	for _, p := range w.prompts {
-		told += strings.Count(p, "`ada`, who watches this run, says: "+words)
-	}
-	if told != 1 || len(s.Notes) != 0 || strings.Contains(w.prompts[0], words) {
-		t.Errorf("the note was told %d times, and %q is left", told, s.Notes)
-	}
-}
 
 // TestStopAfterCall: the call at work ends and lands, and no other one begins.
 func TestStopAfterCall(t *testing.T) {

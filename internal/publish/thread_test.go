@@ -27,7 +27,7 @@ func TestAnsweredByAnotherProcess(t *testing.T) {
 		t.Helper()
 		st := get[*store.Store](t)(store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db")))
 		defer func() { check(t, st.Close()) }()
-		pub := publish.Publisher{GitHub: w.repo, Effects: effects.Runner{Store: st, Forgetful: true}}
+		pub := publish.Publisher{GitHub: w.repo, Effects: effects.Runner{Store: st}}
 		for range 2 {
 			check(t, pub.Answer(t.Context(), pr.Number,
 				publish.Answer{Thread: line.Thread, Comment: line.ID, TaskID: "T2", OID: oid, RepoURL: w.repo.HTMLURL()}))

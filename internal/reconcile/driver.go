@@ -37,6 +37,8 @@ type driver struct {
 	gateway *gateway.Server
 	engine  *loop.Engine
 	watched map[loop.Handle]bool
+	// looked: it is known whether the state is behind the branch.
+	looked bool
 	// repo is what the repository was called when this was made.
 	repo string
 
@@ -87,7 +89,7 @@ func (r *Reconciler) driver(row store.Run) (*driver, error) {
 		d.host.Close()
 		old := d
 		d = r.newDriver(row)
-		d.gateway, d.pauses = old.gateway, old.pauses
+		d.gateway, d.pauses, d.looked = old.gateway, old.pauses, old.looked
 	}
 	r.drivers[row.ID] = d
 	if r.cfg.Models == nil || d.gateway != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
@@ -272,6 +274,9 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 	if openErr != nil && s.End == "" {
 		return r.trouble(ctx, row, d, s, openErr)
 	}
+	if s, err = r.catchUp(ctx, row, d, s); err != nil {
+		return r.trouble(ctx, row, d, s, err)
+	}
 	for {
 		if !s.CancelRequested {
 			// A person may have changed their mind since the last transition.
@@ -322,6 +327,52 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 			return r.takeUp(ctx, row)
 		}
 	}
+}
+
+// catchUp looks once, before this process takes the first step of a run, whether its branch
+// has gone further than the stored state and effects know: then the data directory is an older
+// copy of itself, and the run goes on from the branch.
+func (r *Reconciler) catchUp(ctx context.Context, row store.Run, d *driver, s loop.State) (loop.State, error) {
+	if d.looked || s.End != "" || s.Head == "" {
+		d.looked = true
+		return s, nil
+	}
+	known, err := r.knowsHead(ghapp.WithPurpose(ctx, "catch-up"), row, s)
+	if err != nil {
+		return s, fmt.Errorf("look at the branch: %w", err)
+	}
+	d.looked = true
+	if known {
+		return s, nil
+	}
+	zerolog.Ctx(ctx).Warn().Str("branch", s.Branch).
+		Msg("the branch has gone further than is stored of the run: it goes on from there")
+	s = loop.Outdated(s)
+	return s, r.save(ctx, row.ID, s)
+}
+
+// knowsHead says whether the head of the run's branch is one that the store knows of, or that
+// was made by others: a commit of ours is in the effects before it is made.
+func (r *Reconciler) knowsHead(ctx context.Context, row store.Run, s loop.State) (bool, error) {
+	repo := r.repoOf(row)
+	ref, err := repo.Branch(ctx, s.Branch)
+	if errors.Is(err, ghapp.ErrNotFound) || err == nil && ref.OID == s.Head {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	head, err := repo.Commit(ctx, ref.OID)
+	if err != nil {
+		return false, err
+	}
+	made, ok := publish.RecordOf(head.Message)
+	if ours, err := repo.Ours(ctx, head.Author); err != nil || !ok || !ours {
+		return true, err
+	}
+	begun, err := r.cfg.Store.Effects(ctx, made.Run)
+	key := effects.Commit(made.Run, made.Iteration, head.TreeOID).String()
+	return slices.ContainsFunc(begun, func(e store.Effect) bool { return e.Key == key }), err
 }
 
 // refresh shows what has landed where showing it was put off. The run goes on

@@ -69,12 +69,16 @@ func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
 	return d, nil
 }
 
-// HasDeliveries says whether any delivery was accepted, as far back as is kept.
-func (s *Store) HasDeliveries(ctx context.Context) (has bool, err error) {
-	if err := s.reader.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deliveries) OR EXISTS (SELECT 1 FROM runs)`).Scan(&has); err != nil {
-		return false, fmt.Errorf("look for deliveries: %w", err)
+// Since is since when the store knows what happened, as far back as is kept: when it took its
+// first webhook or made its first run. The zero time says that it is new.
+func (s *Store) Since(ctx context.Context) (time.Time, error) {
+	var at int64
+	if err := s.reader.QueryRowContext(ctx, `
+		SELECT coalesce(min(at), 0) FROM (SELECT min(received_at) AS at FROM deliveries
+			UNION ALL SELECT min(created_at) FROM runs)`).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("look for the first webhook: %w", err)
 	}
-	return has, nil
+	return fromMicros(at), nil
 }
 
 // MarkDelivery records that the delivery is dealt with, and how. The first

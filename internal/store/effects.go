@@ -32,9 +32,9 @@ type Effect struct {
 	Result []byte
 	// CreatedAt is when it was first intended.
 	CreatedAt time.Time
-	// Fresh is set by BeginEffect where this call recorded the intent, and no earlier one
-	// can be missing from the database. An effect that is intended and not fresh may have
-	// happened: look for it before repeating it.
+	// Fresh is set by BeginEffect where this call recorded the intent, of a run that was made
+	// since the store was opened. Any other effect that is intended may have happened, for the
+	// store may be an older copy of itself: look for it before repeating it.
 	Fresh bool
 }
 
@@ -74,9 +74,8 @@ func (s *Store) BeginEffect(
 		if err != nil || n == 0 {
 			return err
 		}
-		unknown, err := mayBeUnknown(ctx, tx, id)
-		e.Fresh = !unknown
-		return err
+		return tx.QueryRowContext(ctx, `SELECT ?1 <> '' AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1 AND rowid <= ?2)`,
+			id, s.newest).Scan(&e.Fresh)
 	})
 	if err != nil {
 		return Effect{}, fmt.Errorf("begin effect %s: %w", key, err)

@@ -70,12 +70,6 @@ CREATE INDEX effects_by_run ON effects (run_id, created_at);
 -- What retention looks for.
 CREATE INDEX effects_of_no_run ON effects (created_at) WHERE run_id = '';
 
--- When the database was restored from a backup. What happened after the backup is not
--- in it, so effects of older runs are looked for before they are repeated.
-CREATE TABLE restores (
-    at INTEGER NOT NULL
-) STRICT;
-
 -- What people say to runs, as it was when they said it, until a run has taken
 -- it in. Rows outlive runs: an issue has them, not a run.
 CREATE TABLE inputs (

@@ -57,6 +57,8 @@ type Store struct {
 	// writer has one connection: the transactions of a process take turns.
 	writer *sql.DB
 	reader *sql.DB
+	// newest is the row of the newest run when the store was opened.
+	newest int64
 	// spend writes what requests cost. It does not wait for the disk: the log has it when
 	// the process dies, and the next transaction of the writer brings it to the disk. An
 	// agent waits for each of these.
@@ -122,8 +124,8 @@ func (s *Store) prepare(ctx context.Context) error {
 		return err
 	}
 	if !empty {
-		// A copy of a database is not in WAL mode before the writer has opened it.
-		return s.writer.PingContext(ctx)
+		// By the writer, for a copy of a database is not in WAL mode before that has opened it.
+		return s.writer.QueryRowContext(ctx, `SELECT coalesce(max(rowid), 0) FROM runs`).Scan(&s.newest)
 	}
 	err = inTx(ctx, s.writer, func(tx *Tx) error {
 		if _, err := tx.ExecContext(ctx, schema); err != nil {

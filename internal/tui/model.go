@@ -17,10 +17,6 @@ type Steering interface {
 	Pause(yes bool)
 	// StopAfterCall ends the run before its next call.
 	StopAfterCall()
-	// Skip leaves out the task of that id.
-	Skip(task string)
-	// Note tells the text to the next call.
-	Note(text string)
 	// Interrupt is Ctrl-C.
 	Interrupt()
 }
@@ -47,17 +43,6 @@ type Options struct {
 	Now    time.Time
 }
 
-// ask is what the last line of the screen asks for.
-type ask int
-
-const (
-	askNothing ask = iota
-	askNote
-	askSearch
-	askSkip
-	askStop
-)
-
 // Model is what is on the screen.
 type Model struct {
 	opts          Options
@@ -67,9 +52,6 @@ type Model struct {
 	ev    run.Event
 	tasks []run.Task
 	log   pane
-	list  pane
-	// onTasks: keys scroll and search the tasks, not the log.
-	onTasks bool
 
 	// doing is what goes on, since and until when.
 	doing        string
@@ -82,21 +64,17 @@ type Model struct {
 
 	paused, stopping, over bool
 
-	asks  ask
-	skip  string // the task that is asked about
-	typed []rune
-	query string
-	told  string // what came of the last key
+	// asks: the last line asks whether the run is to stop.
+	asks bool
+	told string // what came of the last key
 }
 
 // New is the screen before anything has happened.
 func New(o Options) *Model {
 	m := &Model{
-		opts: o, width: 80, height: 24, now: o.Now, started: o.Now, since: o.Now, log: newPane(), list: newPane(),
-		doing: "starting",
+		opts: o, width: 80, height: 24, now: o.Now, started: o.Now, since: o.Now, doing: "starting",
 	}
 	m.log.fit(m.room())
-	m.list.fit(m.room())
 	return m
 }
 
@@ -109,15 +87,12 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
 		m.log.fit(m.room())
-		m.setTasks(m.tasks)
 	case Tick:
 		m.now = time.Time(msg)
 	case Line:
 		m.log.add(string(msg))
 	case Event:
 		m.event(run.Event(msg))
-	case tea.PasteMsg:
-		m.write(msg.Content)
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	}
@@ -131,7 +106,7 @@ func (m *Model) event(ev run.Event) {
 		m.now = ev.Time
 	}
 	if ev.Tasks != nil {
-		m.setTasks(ev.Tasks)
+		m.tasks = ev.Tasks
 	}
 	switch ev.Kind { //nolint:exhaustive // the others change nothing of what goes on
 	case run.EventAgentStarted:
@@ -181,34 +156,24 @@ func mark(s run.TaskStatus) string {
 	return "[ ]"
 }
 
-// setTasks shows the tasks as they stand, with the one at work in sight.
-func (m *Model) setTasks(tasks []run.Task) {
-	m.tasks = tasks
-	m.list.lines = m.list.lines[:0]
-	at := -1
-	for i, t := range tasks {
-		if t.Status == run.TaskInProgress || t.Status == run.TaskInReview {
-			at = i
-		}
-		m.list.lines = append(m.list.lines, cut(mark(t.Status)+" "+m.opts.Clean(t.ID+" "+t.Title), m.room()))
+// list is as many tasks as there are rows, with the one at work in sight.
+func (m *Model) list(height int) []string {
+	from := 0
+	if at := m.current(); at >= 0 {
+		from = min(max(at-height/2, 0), max(len(m.tasks)-height, 0))
 	}
-	up := m.list.up
-	m.list.fit(m.room())
-	if m.list.up = up; !m.onTasks && at >= 0 {
-		_, height, _ := m.split()
-		m.list.up = min(max(len(tasks)-at-1-height/2, 0), max(len(tasks)-height, 0))
+	var lines []string
+	for _, t := range m.tasks[from:min(from+height, len(m.tasks))] {
+		lines = append(lines, cut(mark(t.Status)+" "+m.opts.Clean(t.ID+" "+t.Title), m.room()))
 	}
+	return lines
 }
 
-// current is the task at work, "" for none.
-func (m *Model) current() string {
-	i := slices.IndexFunc(m.tasks, func(t run.Task) bool {
+// current is the index of the task at work, -1 for none.
+func (m *Model) current() int {
+	return slices.IndexFunc(m.tasks, func(t run.Task) bool {
 		return t.Status == run.TaskInProgress || t.Status == run.TaskInReview
 	})
-	if i < 0 {
-		return ""
-	}
-	return m.tasks[i].ID
 }
 
 // key acts on a key.
@@ -218,47 +183,35 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		m.opts.Steering.Interrupt()
 		return nil
 	}
-	if m.asks != askNothing {
-		m.answer(k)
+	if m.asks {
+		m.asks, m.told = false, "nothing was changed"
+		if k.String() == "y" {
+			m.stopping = true
+			m.opts.Steering.StopAfterCall()
+			m.told = "the run stops after this call"
+		}
 		return nil
 	}
 	m.told = ""
-	page := max(m.height/3, 1)
+	_, _, height := m.split()
+	page := max(height-1, 1)
 	switch k.String() {
 	case "up", "k":
-		m.scroll(1)
+		m.log.scroll(1, height)
 	case "down", "j":
-		m.scroll(-1)
+		m.log.scroll(-1, height)
 	case "pgup", "b":
-		m.scroll(page)
+		m.log.scroll(page, height)
 	case "pgdown", "space", "f":
-		m.scroll(-page)
+		m.log.scroll(-page, height)
 	case "home", "g":
-		m.scroll(1 << 20)
+		m.log.scroll(1<<20, height)
 	case "end", "G":
-		m.scroll(-1 << 20)
-	case "tab":
-		m.onTasks = !m.onTasks
-	case "/":
-		m.asks, m.typed = askSearch, nil
-	case "n":
-		m.search(true)
-	case "N":
-		m.search(false)
-	case "q":
-		return tea.Quit
-	default:
-		if !m.over {
-			m.steer(k.String())
-		}
-	}
-	return nil
-}
-
-// steer acts on the keys that ask something of the run.
-func (m *Model) steer(key string) {
-	switch key {
+		m.log.scroll(-1<<20, height)
 	case "p":
+		if m.over {
+			break
+		}
 		m.paused = !m.paused
 		m.opts.Steering.Pause(m.paused)
 		m.told = "the run goes on"
@@ -266,86 +219,11 @@ func (m *Model) steer(key string) {
 			m.told = "paused before the next call"
 		}
 	case "x":
-		m.asks = askStop
-	case "s":
-		if m.skip = m.current(); m.skip == "" {
-			m.told = "no task is at work"
-		} else {
-			m.asks = askSkip
-		}
-	case "w":
-		m.asks, m.typed = askNote, nil
+		m.asks = !m.over
+	case "q":
+		return tea.Quit
 	}
-}
-
-// maxTyped bounds what is typed, in characters.
-const maxTyped = 500
-
-// answer takes a key for what the last line asks.
-func (m *Model) answer(k tea.KeyPressMsg) {
-	asked := m.asks
-	switch {
-	case k.String() == "esc":
-		m.asks = askNothing
-	case asked == askSkip || asked == askStop:
-		m.asks = askNothing
-		switch {
-		case k.String() != "y":
-			m.told = "nothing was changed"
-		case asked == askSkip:
-			m.opts.Steering.Skip(m.skip)
-			m.told = "skipping " + m.skip
-		default:
-			m.stopping = true
-			m.opts.Steering.StopAfterCall()
-			m.told = "the run stops after this call"
-		}
-	case k.String() == "enter":
-		m.asks = askNothing
-		text := strings.TrimSpace(string(m.typed))
-		switch {
-		case asked == askSearch:
-			m.query = text
-			m.search(true)
-		case text != "":
-			m.opts.Steering.Note(text)
-			m.told = "noted for the next call"
-		}
-	case k.String() == "backspace":
-		m.typed = m.typed[:max(len(m.typed)-1, 0)]
-	default:
-		m.write(k.Text)
-	}
-}
-
-// write adds to what is typed.
-func (m *Model) write(text string) {
-	if m.asks != askNote && m.asks != askSearch {
-		return
-	}
-	m.typed = append(m.typed, []rune(m.opts.Clean(text))...)
-	m.typed = m.typed[:min(len(m.typed), maxTyped)]
-}
-
-// pane is the one that keys scroll, and how many rows of it are shown.
-func (m *Model) pane() (*pane, int) {
-	_, tasks, log := m.split()
-	if m.onTasks {
-		return &m.list, tasks
-	}
-	return &m.log, log
-}
-
-func (m *Model) scroll(rows int) {
-	p, height := m.pane()
-	p.scroll(rows, height)
-}
-
-func (m *Model) search(upwards bool) {
-	p, height := m.pane()
-	if !p.search(m.query, upwards, height) {
-		m.told = "not found: " + m.query
-	}
+	return nil
 }
 
 // room is how many columns a line may take: a full one would wrap on some terminals.
@@ -362,15 +240,14 @@ func (m *Model) split() (now, tasks, log int) {
 
 // The looks of lines (ECMA-48, SGR); those without a colour stay under NO_COLOR.
 const (
-	bold    = "1"
-	reverse = "7"
-	red     = "31"
-	green   = "32"
-	yellow  = "33"
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
 )
 
 func (m *Model) paint(look, line string) string {
-	if look == "" || look != bold && look != reverse && !m.opts.Colour {
+	if look == "" || look != bold && !m.opts.Colour {
 		return line
 	}
 	return "\x1b[" + look + "m" + line + "\x1b[0m"
@@ -401,8 +278,8 @@ func (m *Model) View() tea.View {
 func (m *Model) Screen() string {
 	now, tasks, log := m.split()
 	rows := []string{m.paint(bold, cut(m.head(), m.room()))}
-	rows = append(rows, m.title("Tasks", fmt.Sprintf("%d of %d done", m.ev.Done, m.ev.Total), m.onTasks))
-	rows = append(rows, m.rows(&m.list, tasks)...)
+	rows = append(rows, m.title("Tasks", fmt.Sprintf("%d of %d done", m.ev.Done, m.ev.Total)))
+	rows = append(rows, m.rows(m.list(tasks), tasks)...)
 	for _, line := range m.work()[:now] {
 		rows = append(rows, cut(line, m.room()))
 	}
@@ -410,8 +287,8 @@ func (m *Model) Screen() string {
 	if m.log.up > 0 {
 		where = fmt.Sprintf("%d more below", m.log.up)
 	}
-	rows = append(rows, m.title("Log", where, !m.onTasks))
-	rows = append(rows, m.rows(&m.log, log)...)
+	rows = append(rows, m.title("Log", where))
+	rows = append(rows, m.rows(m.log.shown(log), log)...)
 	rows = append(rows, cut(m.foot(), m.room()))
 	if len(rows) > m.height { // a screen of three lines has room for what goes on only
 		rows = rows[len(rows)-m.height:]
@@ -419,30 +296,21 @@ func (m *Model) Screen() string {
 	return strings.Join(rows, "\n")
 }
 
-// rows are those of a pane that are shown, filled up to that many.
-func (m *Model) rows(p *pane, height int) []string {
-	shown, match := p.shown(height)
+// rows are these lines in their looks, filled up to that many.
+func (m *Model) rows(lines []string, height int) []string {
 	out := make([]string, height)
-	for i, row := range shown {
-		style := look(row)
-		if i == match {
-			style = reverse
-		}
-		out[i] = m.paint(style, row)
+	for i, line := range lines {
+		out[i] = m.paint(look(line), line)
 	}
 	return out
 }
 
-func (m *Model) title(name, more string, here bool) string {
+func (m *Model) title(name, more string) string {
 	text := "-- " + name
-	if here {
-		text = "== " + name
-	}
 	if more != "" {
 		text += ": " + more
 	}
-	rule := strings.Repeat(text[:1], max(m.room()-width(text)-1, 0))
-	return cut(text+" "+rule, m.room())
+	return cut(text+" "+strings.Repeat("-", max(m.room()-width(text)-1, 0)), m.room())
 }
 
 // head says where the run stands, what counts first.
@@ -459,8 +327,8 @@ func (m *Model) head() string {
 	if m.ev.Iteration > 0 {
 		parts = append(parts, fmt.Sprintf("iteration %d", m.ev.Iteration))
 	}
-	if id := m.current(); id != "" {
-		parts = append(parts, m.opts.Clean(id))
+	if at := m.current(); at >= 0 {
+		parts = append(parts, m.opts.Clean(m.tasks[at].ID))
 	}
 	parts = append(parts, fmt.Sprintf("$%.2f", m.ev.CostUSD), run.Tokens(m.ev.Tokens+m.used), span(m.now.Sub(m.started)))
 	if m.ev.Subject != "" {
@@ -490,33 +358,13 @@ func (m *Model) work() []string {
 
 // foot is the last line: what is asked, what came of a key, or the keys.
 func (m *Model) foot() string {
-	switch m.asks {
-	case askNote:
-		return "Note: " + tail(string(m.typed), m.room()-8) + "_"
-	case askSearch:
-		return "/" + tail(string(m.typed), m.room()-3) + "_"
-	case askSkip:
-		return "Skip " + m.skip + " and drop its work? y/n"
-	case askStop:
+	switch {
+	case m.asks:
 		return "Stop the run after this call? y/n"
-	case askNothing:
-	}
-	if m.told != "" {
+	case m.told != "":
 		return m.told
 	}
-	if m.room() < 76 {
-		return "p pause x stop s skip w note / find q"
-	}
-	return "p pause  x stop after call  s skip  w note  / n N find  tab pane  q plain"
-}
-
-// tail is the end of text that fits that many columns.
-func tail(text string, columns int) string {
-	for width(text) > max(columns, 0) {
-		r := []rune(text)
-		text = string(r[1:])
-	}
-	return text
+	return "p pause  x stop after call  q plain output"
 }
 
 // span is a time in whole seconds.

@@ -19,11 +19,7 @@ type pane struct {
 	width int
 	// up is how many rows lie below the part that is shown; 0 follows the end.
 	up int
-	// found is the row of the last match, -1 for none.
-	found int
 }
-
-func newPane() pane { return pane{found: -1, width: 1} }
 
 // add appends a line. What is shown stays where a person has scrolled to.
 func (p *pane) add(line string) {
@@ -42,7 +38,7 @@ func (p *pane) add(line string) {
 
 // fit breaks all lines for another width.
 func (p *pane) fit(width int) {
-	p.width, p.rows, p.found = max(width, 1), nil, -1
+	p.width, p.rows = max(width, 1), nil
 	for _, line := range p.lines {
 		p.rows = append(p.rows, broken(line, p.width)...)
 	}
@@ -109,42 +105,8 @@ func (p *pane) scroll(rows, height int) {
 	p.up = min(max(p.up+rows, 0), max(len(p.rows)-height, 0))
 }
 
-// shown are the rows that are to be seen, height of them at most, and which of them
-// holds the match, -1 for none.
-func (p *pane) shown(height int) (rows []string, match int) {
+// shown are the rows that are to be seen, height of them at most.
+func (p *pane) shown(height int) []string {
 	end := max(len(p.rows)-p.up, min(height, len(p.rows)))
-	from := max(end-height, 0)
-	match = p.found - from
-	if p.found < from || p.found >= end {
-		match = -1
-	}
-	return p.rows[from:end], match
-}
-
-// search goes to the next row with the text, upwards or down, whatever its case, and
-// around the ends. It says whether there is one.
-func (p *pane) search(text string, upwards bool, height int) bool {
-	n := len(p.rows)
-	if text == "" || n == 0 {
-		return false
-	}
-	at, step := p.found, 1
-	if at < 0 {
-		at = n - p.up
-		if !upwards {
-			at = max(at-height, 0) - 1
-		}
-	}
-	if upwards {
-		step = -1
-	}
-	for range n {
-		at = (at + step + n) % n
-		if strings.Contains(strings.ToLower(p.rows[at]), strings.ToLower(text)) {
-			p.found = at
-			p.up = min(max(n-at-1-height/2, 0), max(n-height, 0))
-			return true
-		}
-	}
-	return false
+	return p.rows[max(end-height, 0):end]
 }

@@ -5,7 +5,8 @@
 // Invariants:
 //   - An effect that is recorded as done is not acted on again, nor looked for.
 //   - An effect that was intended by an earlier call, and of which nothing more
-//     is known, is looked for before it is acted on.
+//     is known, is looked for before it is acted on; so is one that a store which was opened since
+//     its run was made does not know: the store may be an older copy of itself.
 //   - A failed attempt leaves the intent standing: the failure may have come
 //     after the effect.
 //   - An effect that was left to the background (Keep) is acted on there and nowhere

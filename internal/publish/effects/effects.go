@@ -120,9 +120,6 @@ type Store interface {
 // Runner carries out effects.
 type Runner struct {
 	Store Store
-	// Forgetful: the store began empty with this process, while effects of no run
-	// may have been made by processes before it. Those are looked for first.
-	Forgetful bool
 	// Now tells the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -140,10 +137,9 @@ func (r Runner) Time() time.Time {
 // into the store.
 //
 // find looks for the effect in the outside world; it is only asked where an
-// earlier call intended the effect and did not live to tell, or may have, see
-// Runner.Forgetful. act makes it
-// happen. An error of either is returned as it is; calling Do again then asks
-// find first.
+// earlier call intended the effect and did not live to tell, or may have done so unknown to the
+// store, see store.Effect.Fresh. act makes it happen. An error of either is returned as it is;
+// calling Do again then asks find first.
 func Do[T any](
 	ctx context.Context, r Runner, key Key, intent any, find func(context.Context) (T, bool, error),
 	act func(context.Context) (T, error),
@@ -170,8 +166,7 @@ func Do[T any](
 		}
 		return found, err
 	}
-	first := row.Fresh && (key.Run != "" || !r.Forgetful)
-	result, err := obtain(ctx, first, find, act)
+	result, err := obtain(ctx, row.Fresh, find, act)
 	if err != nil {
 		return zero, err
 	}

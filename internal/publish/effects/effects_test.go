@@ -212,30 +212,6 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestForgetful: what belongs to no run is looked for before it is done, and what
-// belongs to one is not, nor is anything that is recorded.
-func TestForgetful(t *testing.T) {
-	t.Parallel()
-	for key, want := range map[effects.Key]string{
-		effects.Comment("", "o/r", 7, "refused:1"): "found",
-		effects.Comment("r1", "o/r", 7, "ended"):   "acted",
-	} {
-		finds := 0
-		r := effects.Runner{Store: newMemory(), Forgetful: true}
-		for range 2 {
-			got, err := effects.Do(t.Context(), r, key, nil,
-				func(context.Context) (string, bool, error) { finds++; return "found", true, nil },
-				func(context.Context) (string, error) { return "acted", nil })
-			if err != nil || got != want {
-				t.Errorf("%s = %q, %v; want %q", key, got, err, want)
-			}
-		}
-		if asked := want == "found"; asked != (finds == 1) {
-			t.Errorf("%s was looked for %d times", key, finds)
-		}
-	}
-}
-
 // TestResultOfAnotherVersion: a result that cannot be read is of an effect that happened.
 // It is looked for, and never repeated.
 func TestResultOfAnotherVersion(t *testing.T) {
