@@ -31,6 +31,8 @@ var errIgnoreSize = fmt.Errorf("more than %d bytes", maxIgnoreSize)
 type ignoreWork struct {
 	left      int
 	now, next places
+	// person are rules that come after all files'.
+	person []*ignoreRule
 }
 
 // take says whether n comparisons are left.
@@ -200,6 +202,11 @@ func (s *ignoreScope) ignores(name string, dir bool) bool {
 			}
 		}
 	}
+	for _, r := range slices.Backward(s.work.person) {
+		if r.matches(path, name, dir, s.work) {
+			return !r.negated
+		}
+	}
 	return false
 }
 
@@ -209,8 +216,10 @@ func (s *ignoreScope) below(name string) *ignoreScope {
 	return &ignoreScope{parent: s, name: name, dir: strings.TrimPrefix(s.dir+"/"+name, "/"), work: s.work}
 }
 
-// newScope is the scope of the root.
-func newScope() *ignoreScope { return &ignoreScope{work: &ignoreWork{left: maxIgnoreWork}} }
+// newScope is the scope of the root, where these rules of a person hold besides those of files.
+func newScope(person []*ignoreRule) *ignoreScope {
+	return &ignoreScope{work: &ignoreWork{left: maxIgnoreWork, person: person}}
+}
 
 // ignored says whether the scope's own directory is.
 func (s *ignoreScope) ignored() bool {

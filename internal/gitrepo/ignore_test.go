@@ -67,7 +67,7 @@ func gitIgnores(t *testing.T, sets, paths []string) []map[string]bool {
 
 // weIgnore decides as a walk does, from the top down.
 func weIgnore(rules []*ignoreRule, path string) bool {
-	scope := newScope()
+	scope := newScope(nil)
 	scope.rules = rules
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
 	for i, part := range parts {
@@ -263,4 +263,25 @@ func FuzzIgnoreRules(f *testing.F) {
 			t.Errorf("%d comparisons, at most %d were expected", most-work.left, most)
 		}
 	})
+}
+
+// What the person's git ignores by their own rules is left out as well; a repository's
+// .gitignore goes before info/exclude, and that before core.excludesFile.
+func TestPersonalIgnoreRules(t *testing.T) {
+	t.Parallel()
+	dir, own := person(t, files{".gitignore": "!kept.env\n", "d/x": "x"}), t.TempDir()
+	files{"ignore": ".DS_Store\n*.env\n*.tmp\n"}.write(t, own)
+	files{".git/info/exclude": "/scratch/\n!good.tmp\n"}.write(t, dir)
+	mustGit(t, dir, "config", "core.excludesFile", filepath.Join(own, "ignore"))
+	w := export(t, open(t, dir))
+	made := files{
+		"d/.DS_Store": "x", "a.env": "x", "kept.env": "x", "scratch/n": "x", "d/scratch/n": "x", "bad.tmp": "x", "good.tmp": "x",
+	}
+	made.write(t, w.Dir())
+	made.write(t, dir)
+	mustGit(t, dir, "add", "-A")
+	s := snapshot(t, w)
+	if want := mustGit(t, dir, "write-tree"); string(s.Tree) != want {
+		t.Errorf("the tree is %q, git's is %s", treePaths(t, w.repo, s.Tree), mustGit(t, dir, "ls-tree", "-r", "--name-only", want))
+	}
 }

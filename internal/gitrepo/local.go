@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	out, err := g.run(ctx, call{
 		args: []string{
 			"rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format",
-			"--git-dir", "--git-common-dir", "--git-path", "objects", "--show-toplevel",
+			"--git-dir", "--git-common-dir", "--git-path", "objects", "--git-path", "info/exclude", "--show-toplevel",
 		},
 		dir:    dir,
 		person: true,
@@ -40,7 +41,7 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 		return nil, localError(dir, string(out), err)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(lines) != 6 {
+	if len(lines) != 7 {
 		return nil, fmt.Errorf("open repository %s: git rev-parse answered %d lines", quotePath(dir), len(lines))
 	}
 	if lines[1] != "sha1" {
@@ -49,7 +50,7 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 			Hint:    "only SHA-1 is supported, as it is by GitHub",
 		}
 	}
-	gitDir, common, objects, top := lines[2], lines[3], lines[4], lines[5]
+	gitDir, common, objects, exclude, top := lines[2], lines[3], lines[4], lines[5], lines[6]
 	shallow, err := os.ReadFile(filepath.Join(common, "shallow")) // #nosec G304 -- the person's own repository
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
@@ -59,6 +60,9 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
 	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
+	if r.ignored, err = r.personalIgnores(ctx, exclude); err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
 	if r.config, err = r.emptyFilters(ctx); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
@@ -109,6 +113,37 @@ func replaceFile(path string, data []byte) error {
 		_ = os.Remove(tmp.Name())
 	}
 	return err
+}
+
+// personalIgnores reads the person's ignore rules: those of core.excludesFile, and then those of
+// info/exclude, which win.
+func (r *Repo) personalIgnores(ctx context.Context, exclude string) (rules []*ignoreRule, err error) {
+	out, err := r.refs(ctx, call{args: []string{"config", "--type=path", "-z", "core.excludesFile"}, personal: true})
+	if err != nil && exitCode(err) != 1 {
+		return nil, err
+	}
+	personal := strings.TrimSuffix(string(out), "\x00")
+	if err != nil { // git's own default
+		personal = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
+	}
+	for _, file := range []string{personal, exclude} {
+		data, err := os.ReadFile(file) // #nosec G304 -- the person's own
+		if errors.Is(err, fs.ErrNotExist) || file == "" {
+			continue
+		}
+		var more []*ignoreRule
+		if err == nil {
+			more, err = parseIgnore(data)
+		}
+		if err != nil {
+			return nil, &run.UserError{
+				Message: fmt.Sprintf("the ignore rules in %s cannot be followed: %v", quotePath(file), err),
+				Hint:    "shorten that file, or make it readable", Err: err,
+			}
+		}
+		rules = append(rules, more...)
+	}
+	return rules, nil
 }
 
 // emptyFilters returns the options that turn every filter driver of the

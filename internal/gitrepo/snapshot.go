@@ -47,7 +47,7 @@ type Snapshot struct {
 }
 
 // Snapshot stores the directory's files as a tree. Untracked files that
-// .gitignore excludes are left out; the agent's own .git at the top is
+// .gitignore, or on the command line the person's own rules, exclude are left out; the agent's own .git at the top is
 // ignored, and so is that of a repository made further down. Where there are too
 // many files, or too many bytes are new, nothing is stored: the tree is the one
 // before and Refused says so.
@@ -65,7 +65,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
 	}
-	err = s.dir(ctx, root, "", newScope(), 0)
+	err = s.dir(ctx, root, "", newScope(w.repo.ignored), 0)
 	if err == nil {
 		var full bool
 		if full, err = w.repo.full(s.newBytes, w.MaxFork); full && err == nil {

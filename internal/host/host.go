@@ -419,6 +419,9 @@ func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID)
 // Repo is the object store of the workspace. What the run writes is in a repository of
 // its own, which goes with the run.
 func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
+	if h.of != nil {
+		return h.of.Repo(ctx)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.repo != nil {

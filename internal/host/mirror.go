@@ -43,9 +43,10 @@ type Mirrors struct {
 	// life ends the fetches.
 	life context.Context //nolint:containedctx // of those who fetch, which no call owns
 
-	mu       sync.Mutex
-	fetching map[string]*fetch
-	running  sync.WaitGroup
+	mu sync.Mutex
+	// lines are the fetches of each repository that has one under way.
+	lines   map[string]*line
+	running sync.WaitGroup
 	// opening keeps a mirror from being removed while it is opened.
 	opening sync.RWMutex
 	// most bounds one mirror, in bytes; it is measured every so often while it is fetched.
@@ -53,18 +54,20 @@ type Mirrors struct {
 	every time.Duration
 }
 
+// line is the fetch that waits for the one under way, nil for none. Who asks now joins
+// that: what is under way may have looked before the question.
+type line struct{ next *fetch }
+
 type fetch struct {
-	done chan struct{}
-	// askers are those who asked while it was under way. To anybody else its
-	// result is old news.
-	askers map[*MirrorSource]struct{}
+	update func(context.Context) (*gitrepo.Repo, error)
+	done   chan struct{}
 	repo   *gitrepo.Repo
 	err    error
 }
 
 // NewMirrors keeps mirrors below dir; the end of life ends fetches.
 func NewMirrors(life context.Context, git *gitrepo.Git, dir string) *Mirrors {
-	return &Mirrors{git: git, dir: dir, life: life, fetching: map[string]*fetch{}, most: MirrorBytes, every: measureEvery}
+	return &Mirrors{git: git, dir: dir, life: life, lines: map[string]*line{}, most: MirrorBytes, every: measureEvery}
 }
 
 // Wait returns when no fetch is under way.
@@ -87,7 +90,7 @@ func (m *Mirrors) open(ctx context.Context, node string, remote gitrepo.Remote) 
 	return repo, nil
 }
 
-// Eviction says which mirrors and kept work trees go.
+// Eviction says which mirrors go.
 type Eviction struct {
 	// Before: what was not used since then goes.
 	Before time.Time
@@ -231,32 +234,24 @@ func (m *Mirrors) tooLarge() error {
 }
 
 // fresh gives what update gives for a mirror, or ErrFetching. The asker comes
-// back then, to find the result of the fetch that it asked for.
+// back then, to find the result of the fetch that it asked for, which has begun after
+// that. Those who ask while another is under way share the next.
 func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
 	update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
 	m.mu.Lock()
-	f := m.fetching[asker.Node]
-	if f != nil {
-		select {
-		case <-f.done:
-			if _, asked := f.askers[asker]; !asked {
-				f = nil
-			}
-		default:
+	if asker.asked == nil {
+		l := m.lines[asker.Node]
+		if l == nil {
+			l = &line{}
+			m.lines[asker.Node] = l
+			m.running.Go(func() { m.work(context.WithoutCancel(ctx), asker.Node, l) })
 		}
+		if l.next == nil {
+			l.next = &fetch{update: update, done: make(chan struct{})}
+		}
+		asker.asked = l.next
 	}
-	if f == nil {
-		f = &fetch{done: make(chan struct{}), askers: map[*MirrorSource]struct{}{}}
-		m.fetching[asker.Node] = f
-		m.running.Go(func() {
-			defer close(f.done)
-			work, cancel := context.WithTimeout(context.WithoutCancel(ctx), fetchTimeout)
-			defer cancel()
-			defer context.AfterFunc(m.life, cancel)()
-			f.repo, f.err = update(work)
-		})
-	}
-	f.askers[asker] = struct{}{}
+	f := asker.asked
 	m.mu.Unlock()
 	patience := time.NewTimer(fetchPatience)
 	defer patience.Stop()
@@ -268,11 +263,30 @@ func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
 		return nil, ctx.Err()
 	}
 	m.mu.Lock()
-	if m.fetching[asker.Node] == f {
-		delete(m.fetching, asker.Node)
-	}
+	asker.asked = nil
 	m.mu.Unlock()
 	return f.repo, f.err
+}
+
+// work does the fetches of a line, one after the other, until there is none.
+func (m *Mirrors) work(ctx context.Context, node string, l *line) {
+	for {
+		m.mu.Lock()
+		f := l.next
+		if l.next = nil; f == nil {
+			delete(m.lines, node)
+			m.mu.Unlock()
+			return
+		}
+		m.mu.Unlock()
+		func() {
+			defer close(f.done)
+			work, cancel := context.WithTimeout(ctx, fetchTimeout)
+			defer cancel()
+			defer context.AfterFunc(m.life, cancel)()
+			f.repo, f.err = f.update(work)
+		}()
+	}
 }
 
 // MirrorSource finds a run's branch in the mirror of its repository.
@@ -290,6 +304,8 @@ type MirrorSource struct {
 	Fallback func(ctx context.Context) (ConfigFile, error)
 
 	fallback *ConfigFile
+	// asked is the fetch whose result this one has not seen yet.
+	asked *fetch
 }
 
 var _ Source = (*MirrorSource)(nil)

@@ -68,6 +68,51 @@ func TestFreshIsFresh(t *testing.T) {
 	}
 }
 
+// Who asks while a fetch is under way gets what one that begins later finds, and shares
+// that with the others.
+func TestFreshIsNotOlderThanTheQuestion(t *testing.T) {
+	t.Parallel()
+	m := NewMirrors(t.Context(), nil, t.TempDir())
+	began, goOn := make(chan struct{}), make(chan struct{})
+	first, second := &gitrepo.Repo{}, &gitrepo.Repo{}
+	early := &MirrorSource{Node: "R"}
+	got := make(chan *gitrepo.Repo)
+	go func() {
+		repo, _ := m.fresh(t.Context(), early, func(context.Context) (*gitrepo.Repo, error) {
+			close(began)
+			<-goOn
+			return first, nil
+		})
+		got <- repo
+	}()
+	<-began
+	impatient, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	fetches := 0
+	update := func(context.Context) (*gitrepo.Repo, error) {
+		fetches++
+		return second, nil
+	}
+	late := []*MirrorSource{{Node: "R"}, {Node: "R"}}
+	for _, asker := range late {
+		if _, err := m.fresh(impatient, asker, update); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	close(goOn)
+	if repo := <-got; repo != first {
+		t.Error("the first asker did not get its own")
+	}
+	for _, asker := range late {
+		if repo, err := m.fresh(t.Context(), asker, update); err != nil || repo != second {
+			t.Errorf("what was begun before the question was handed out, %v", err)
+		}
+	}
+	if m.Wait(); fetches != 1 {
+		t.Errorf("%d fetches", fetches)
+	}
+}
+
 // What nobody has used goes; what a run is in, or opens meanwhile, stays.
 func TestEvictMirrors(t *testing.T) {
 	t.Parallel()
