@@ -462,7 +462,7 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 	for _, g := range s.GateLast {
 		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
 		switch {
-		case g.Verdict.Standing == gate.Empty || g.Verdict.Standing == gate.Silenced:
+		case g.Verdict.Standing == gate.NoTests:
 			sum.Note = g.Verdict.Note
 		case g.Passed:
 		case g.Verdict.Standing.Holds():
