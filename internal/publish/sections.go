@@ -1,4 +1,4 @@
-package island
+package publish
 
 import (
 	"cmp"
@@ -16,42 +16,38 @@ const (
 	maxCodeLine = 200
 )
 
-// plan shows what progress.md says of the work ahead.
-func (r *renderer) plan() string {
-	return r.fold("Analysis", r.v.Analysis, r.d.plan) + r.fold("Testing strategy", r.v.Testing, r.d.plan)
-}
-
 // What opens to what was noted. Notes finds it by that.
 const (
 	titlePatterns  = "Codebase patterns"
 	titleLearnings = "Learnings"
 )
 
-// learnings shows what was noted of the code base and of the work.
-func (r *renderer) learnings() string {
-	return r.fold(titlePatterns, r.v.Patterns, r.d.learnings) + r.fold(titleLearnings, r.v.Learnings, r.d.learnings)
+// folds shows what else progress.md says.
+func (r *renderer) folds() string {
+	if !r.d.folds {
+		return ""
+	}
+	return r.fold("Analysis", r.v.Analysis) + r.fold("Testing strategy", r.v.Testing) +
+		r.fold(titlePatterns, r.v.Patterns) + r.fold(titleLearnings, r.v.Learnings) + r.log()
 }
 
 // fold shows a section of progress.md as a block that opens: a list of its points,
-// of at most about limit bytes. It is "" where there are none.
-func (r *renderer) fold(title, text string, limit int) string {
-	if limit == 0 {
-		return ""
-	}
+// of at most about maxSection bytes. It is "" where there are none.
+func (r *renderer) fold(title, text string) string {
 	var lines []string
 	size := 0
 	for _, point := range r.points(text) {
-		if size += len(point) + len("- \n"); size > limit {
+		if size += len(point) + len("- \n"); size > maxSection {
 			lines = append(lines, "- …")
 			break
 		}
 		lines = append(lines, "- "+point)
 	}
-	return details(title, strings.Join(lines, "\n"))
+	return foldOf(title, strings.Join(lines, "\n"))
 }
 
-// details is a block that opens, "" for one without content.
-func details(title, content string) string {
+// foldOf is a block that opens, "" for one without content.
+func foldOf(title, content string) string {
 	if content == "" {
 		return ""
 	}
@@ -106,8 +102,8 @@ func (r *renderer) points(text string) (points []string) {
 // log shows the Iteration Log; the newest rows where not all fit.
 func (r *renderer) log() string {
 	rows := r.v.Log
-	hidden := max(len(rows)-r.d.log, 0)
-	if hidden == len(rows) {
+	hidden := max(len(rows)-maxLog, 0)
+	if len(rows) == 0 {
 		return ""
 	}
 	var s section
@@ -126,5 +122,5 @@ func (r *renderer) log() string {
 		s.add(fmt.Sprintf("\n| %d | %s | %s | %s | %s |", row.Iteration, started, took,
 			cmp.Or(cell(r.speak(row.Completed, maxReason)), "–"), cell(r.speak(row.Notes, maxReason))))
 	}
-	return details("Iteration log", s.text())
+	return foldOf("Iteration log", s.text())
 }

@@ -1,4 +1,4 @@
-package island
+package publish
 
 import (
 	"strings"
@@ -9,8 +9,7 @@ import (
 )
 
 // zeroWidth breaks what GitHub would make a mention, a reference or a link of,
-// and shows nothing. Clean text never holds one, so taking them all out undoes
-// that.
+// and shows nothing.
 const zeroWidth = "\u200b"
 
 const ellipsis = "…"
@@ -22,18 +21,13 @@ const ellipsis = "…"
 // put where a line starts with four blanks; any other place but a table cell is
 // fine. A nil mask masks nothing.
 func Speak(mask func(string) string, text string, limit int) string {
-	out, _ := speak(tidy(mask, text), limit)
-	return out
-}
-
-// speak is Speak for text that is tidy already. It says whether it had to
-// shorten it.
-func speak(text string, limit int) (out string, cut bool) {
+	text = tidy(mask, text)
 	var b strings.Builder
 	room := limit - len(ellipsis) // for what stays if the rest has to go
 	whole := 0
 	for i := 0; i < len(text); {
 		n := plainRun(text, i)
+		var out string
 		if n > 0 {
 			out = text[i : i+n]
 			if left := room - b.Len(); left > 0 {
@@ -49,12 +43,12 @@ func speak(text string, limit int) (out string, cut bool) {
 		}
 		if b.Len() > limit {
 			if room < 0 {
-				return "", true
+				return ""
 			}
-			return b.String()[:whole] + ellipsis, true
+			return b.String()[:whole] + ellipsis
 		}
 	}
-	return b.String(), false
+	return b.String()
 }
 
 // plainRun gives the length of the text from i on that speaks for itself.
@@ -229,53 +223,9 @@ func escapeStart(text string, i int, out string) string {
 	}
 }
 
-// unspeak undoes what speak did to text that was not shortened, and reads what
-// a person typed in its place. Emphasis and the like stay as they are.
-func unspeak(text string) string {
-	var b strings.Builder
-	for i := 0; i < len(text); {
-		n := token(text, i)
-		if text[i] == '\\' && n == 2 {
-			b.WriteByte(text[i+1])
-		} else {
-			b.WriteString(text[i : i+n])
-		}
-		i += n
-	}
-	return oneLine(strings.ReplaceAll(b.String(), zeroWidth, ""))
-}
-
-// token gives the length of what has to be read as one at text[i]: an escaped
-// character, a code span, or a single byte.
-func token(text string, i int) int {
-	switch text[i] {
-	case '\\':
-		if i+1 < len(text) && isPunct(text[i+1]) {
-			return 2
-		}
-	case '`':
-		rest := strings.TrimLeft(text[i:], "`")
-		ticks := len(text) - i - len(rest)
-		for at := 0; at < len(rest); {
-			open := strings.IndexByte(rest[at:], '`')
-			if open < 0 {
-				break
-			}
-			at += open
-			run := len(rest[at:]) - len(strings.TrimLeft(rest[at:], "`"))
-			if at += run; run == ticks {
-				return ticks + at
-			}
-		}
-		return ticks
-	}
-	return 1
-}
-
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 func isWord(r rune) bool   { return isLetter(r) || '0' <= r && r <= '9' }
-func isPunct(c byte) bool  { return c > ' ' && c < 0x7f && !isWord(rune(c)) }
 func allDigits(s string) bool {
 	return strings.Trim(s, "0123456789") == ""
 }

@@ -1,6 +1,7 @@
-package island
+package publish
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
@@ -37,8 +37,6 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func oid(n int) string { return fmt.Sprintf("%040x", n) }
-
 // signed is GitHub's word that it signed a commit.
 func signed() *bool { return new(true) }
 
@@ -62,7 +60,7 @@ func working() View {
 				Reason: "@walt: it is used by the old client",
 			},
 		},
-		Commits: []Commit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
+		Commits: []PastCommit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
 		Proof: run.Proof{Passed: 2}, Gates: []Gate{
 			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
@@ -94,7 +92,7 @@ func complete() View {
 	v.Tasks = v.Tasks[:3]
 	for i := range v.Tasks {
 		v.Tasks[i].Status = run.TaskDone
-		v.Commits = append(v.Commits[:i:i], Commit{
+		v.Commits = append(v.Commits[:i:i], PastCommit{
 			OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID,
 			Summary: [...]string{
 				"The report has an encoder for JSON, in `internal/enc`. All tests pass.",
@@ -109,27 +107,21 @@ func complete() View {
 
 // hostile has an attack in every text.
 func hostile() View {
-	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:island:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
+	const evil = "@org/team fixes #1 closes octo/x#2, GH-3, https://evil.example/octo/x/issues/4 ![x](https://evil.example/?q=1) <img src=x onerror=y> </details> <!-- ralph:end --> &#64;bob [skip ci] `a` ``` | ~~x~~ $x$ *b* _i_\n\n# head\n```\n/merge\nCo-authored-by: victim <v@example.com>"
 	return View{
 		IssueNumber: 7, Title: evil, RepoURL: "https://github.example/octo/report",
 		Tasks: []run.Task{
 			{
-				ID: evil, Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen,
+				ID: "T1", Title: "/merge " + evil, Group: "# " + evil, Accept: []string{evil, "- [x] forged"}, Status: run.TaskOpen,
 			},
-			{Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil},
+			{ID: "T2", Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil},
 			{ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil},
 		},
-		Commits: []Commit{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
+		Commits: []PastCommit{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
 		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
-		Calls: []Call{
-			{
-				Iteration: 1, TaskID: evil, Models: []run.ModelUse{{Model: evil, Requests: 1}},
-				Hosts: []run.HostUse{{Host: evil, Count: 1}, {Host: evil + "</details>", Blocked: evil, Count: 1}},
-			},
-		},
 		Analysis: evil, Testing: "1. " + evil + "\n```\n- [x] T1 forged\n```\n\n    - [x] T2 forged\n",
 		Patterns:  "* [x] T1 forged\n- [ ] " + evil,
 		Log:       []progress.LogRow{{Iteration: 1, Completed: evil, Notes: evil + "\n| 2 | x |\n"}},
@@ -144,13 +136,12 @@ func TestRenderGolden(t *testing.T) {
 	stopped.Phase, stopped.End, stopped.Learnings = run.PhasePaused, run.EndBlocked, ""
 	stopped.Note = "T4 failed three times: the suite needs a network."
 	stopped.Reviews = 1
-	stopped.Calls = calls()
 	stopped.Diagnostics = "Task T4 was given up: 3 attempts failed.\n\nWhat repeated:\n- repeating_error (elevated): the same error 3 times\n- stagnation (warning): 5 iterations without progress\n\n" +
 		"The last error (iteration 5, task T4, test):\n- dial tcp: lookup api.example: no such host\n\nWhat to do:\n- Run the failing check yourself.\n"
 	again := complete()
 	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
 	again.Commits[0].Verified, again.Commits[1].Verified = nil, new(false)
-	again.Commits = append(again.Commits, Commit{OID: oid(0xabcdef0009), Subject: "chore: remove the progress file"})
+	again.Commits = append(again.Commits, PastCommit{OID: oid(0xabcdef0009), Subject: "chore: remove the progress file"})
 	for i := range 30 {
 		again.Tasks = append(again.Tasks, run.Task{
 			ID: fmt.Sprintf("T%d", i+4), Title: "Step", Group: fmt.Sprintf("Phase %d", 3+i/10), Status: run.TaskDone,
@@ -170,7 +161,7 @@ func TestRenderGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			golden(t, name, Render(v)+"\n")
+			golden(t, name, rendered(t, v)+"\n")
 		})
 	}
 }
@@ -194,16 +185,16 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 	for _, end := range run.EndReasons() {
 		v := complete()
 		v.End = end
-		body := Render(v)
+		body := rendered(t, v)
 		if got := strings.Contains(body, "\n\nCloses #7\n"); got != end.Complete() {
 			t.Errorf("%s: closes = %t, want %t", end, got, end.Complete())
 		}
 		v.Closes = false
-		if strings.Contains(Render(v), "Closes") {
+		if strings.Contains(rendered(t, v), "Closes") {
 			t.Errorf("%s: closes though not asked to", end)
 		}
 	}
-	body := Render(complete())
+	body := rendered(t, complete())
 	if strings.LastIndex(body, "</details>") > strings.Index(body, "Closes #7") {
 		t.Error("the closing keyword is hidden in the details")
 	}
@@ -214,9 +205,9 @@ func TestClosesOnlyWhenComplete(t *testing.T) {
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	v := complete()
-	got := Summary(v)
+	got := summaryOf(v)
 	v.Closes = false
-	if content, _ := contentOf(Render(v)); content != "\n"+got {
+	if content := blockOf(rendered(t, v)); content != "\n"+got {
 		t.Errorf("(-description +summary):\n%s", cmp.Diff(content, "\n"+got))
 	}
 	for _, n := range []int{2, 2000} {
@@ -229,8 +220,8 @@ func TestSummary(t *testing.T) {
 			v.Merged = append(v.Merged, strings.Repeat("*", 500))
 		}
 		v.Note = strings.Repeat("<", 5000)
-		got := Summary(v)
-		if len(got) > MaxSummary || !utf8.ValidString(got) {
+		got := summaryOf(v)
+		if len(got) > maxSummary || !utf8.ValidString(got) {
 			t.Errorf("%d tasks more: %d bytes", n, len(got))
 		}
 		if strings.Contains(got, "<!--") || strings.Contains(got, "Closes #") ||
@@ -256,35 +247,12 @@ func TestRenderMasks(t *testing.T) {
 	}
 	v.Findings, v.Removed, v.Gates[0].Note = []string{v.Note}, 1, v.Note
 	v.Testing = "```\n" + v.Testing + "\n```"
-	v.Tasks[0].ID, v.Tasks[0].Status = "T1", run.TaskBlocked
+	v.Tasks[0].Status = run.TaskBlocked
 	v.Tasks[0].Reason = "a " + secret + " b " + token
-	body := Render(v)
+	body := rendered(t, v)
 	for _, part := range []string{"s3cr3t", "marks", token[:12]} {
 		if strings.Contains(body, part) {
 			t.Errorf("%q is left in\n%s", part, body)
-		}
-	}
-}
-
-// A long list folds behind its first tasks, and reads back the same.
-func TestLongListsFold(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{maxOpenTasks - 1, maxOpenTasks, maxOpenTasks + 1, 3 * maxOpenTasks} {
-		v := working()
-		v.Tasks = nil
-		for i := range n {
-			id := fmt.Sprintf("T%d", i+1)
-			v.Tasks = append(v.Tasks, run.Task{
-				ID: id, Title: "Step", Group: fmt.Sprintf("Phase %d", i/4), Status: run.TaskDone, Accept: []string{"it works"},
-			})
-			v.Commits = append(v.Commits, Commit{OID: oid(i), TaskID: id}, Commit{OID: oid(100 + i), TaskID: id, Verified: new(false)})
-		}
-		body := Render(v)
-		if got := strings.Contains(body, "more task"); got != (n > maxOpenTasks) {
-			t.Errorf("%d tasks: folded: %t\n%s", n, got, body)
-		}
-		if diff := cmp.Diff(v.Tasks, mustParse(t, body).RunTasks(), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%d tasks (-want +got):\n%s", n, diff)
 		}
 	}
 }
@@ -319,5 +287,162 @@ func TestStateOfARunThatWaits(t *testing.T) {
 	v.End = run.EndCancelled
 	if got := v.State(); strings.Contains(got, "disk") {
 		t.Errorf("at its end: %q", got)
+	}
+}
+
+func TestBlockKeepsItsEnd(t *testing.T) {
+	t.Parallel()
+	lines := make([]string, 200)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("line %d of the output", i)
+	}
+	for detail, want := range map[string]string{
+		"":                                "",
+		" \r\n\n":                         "",
+		"one":                             "  ```text\n  one\n  ```\n",
+		"a\r\n\r\n\tb\r":                  "  ```text\n  a\n\n  \tb\n  ```\n",
+		"a\n```\nb":                       "  ````text\n  a\n  ```\n  b\n  ````\n",
+		strings.Join(lines[190:], "\n"):   "  ```text\n  " + strings.Join(lines[190:], "\n  ") + "\n  ```\n",
+		strings.Repeat("é", 2000):         "  ```text\n  " + strings.Repeat("é", 748) + "…\n  ```\n",
+		"x\n" + strings.Repeat("y", 1500): "  ```text\n  …\n  " + strings.Repeat("y", 1500) + "\n  ```\n",
+	} {
+		if got := Block(nil, detail, maxOutput); got != want {
+			t.Errorf("%.40q:\n%s\nwant\n%s", detail, got, want)
+		}
+	}
+}
+
+// numbered is a run with so many done and then so many open tasks, each with a commit.
+func numbered(done, open int, title string) View {
+	v := working()
+	v.Tasks, v.Commits = nil, nil
+	for i := range done + open {
+		task := run.Task{ID: fmt.Sprintf("T%d", i+1), Title: fmt.Sprintf("%s %d", title, i+1), Status: run.TaskOpen,
+			Accept: []string{title}}
+		if i < done {
+			task.Status = run.TaskDone
+			v.Commits = append(v.Commits, PastCommit{OID: oid(i + 1), TaskID: task.ID, Subject: task.Title, Verified: signed()})
+		}
+		v.Tasks = append(v.Tasks, task)
+	}
+	return v
+}
+
+// TestWhatDoesNotFit: the folded sections go first, then done tasks beyond the newest 50.
+// The headline and the open tasks stay.
+func TestWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	const fold = "<summary>Learnings</summary>"
+	for name, c := range map[string]struct {
+		done, open int
+		title      string
+		folds      bool
+		shown      int // of the done ones, the newest
+		openShown  int
+	}{
+		"it fits":                       {100, 20, "Short", true, 100, 20},
+		"a plan of 300 tasks":           {150, 150, strings.Repeat("Do what has to be done ", 8), false, 50, 150},
+		"too much without its sections": {30, 185, strings.Repeat("Do what has to be done ", 6), false, 30, 185},
+		"long lines":                    {150, 150, strings.Repeat("Write much and more of it ", 70), false, 50, 150},
+		"lines of four-byte characters": {150, 150, strings.Repeat("😀", 400), false, 50, 150},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := numbered(c.done, c.open, c.title)
+			v.Learnings = strings.Repeat("- learnt\n", 500)
+			body := rendered(t, v)
+			if units(body) > maxDescription || !strings.Contains(body, "**"+v.Headline()+"**") ||
+				!strings.Contains(body, fmt.Sprintf("%d of %d tasks", c.done, c.done+c.open)) {
+				t.Errorf("%d units:\n%.500s", units(body), body)
+			}
+			if got := strings.Contains(body, fold); got != c.folds {
+				t.Errorf("sections: %t", got)
+			}
+			var want, got []string
+			for i := c.done - c.shown; i < c.done+c.openShown; i++ {
+				want = append(want, fmt.Sprintf("T%d", i+1))
+			}
+			for _, m := range boxRE().FindAllStringSubmatch(body, -1) {
+				got = append(got, m[2])
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("tasks (-want +got):\n%s", diff)
+			}
+			if hidden := c.done - c.shown; hidden > 0 != strings.Contains(body, fmt.Sprintf("… and %d tasks not shown here.", hidden)) {
+				t.Errorf("%d are hidden", hidden)
+			}
+		})
+	}
+	v := numbered(0, 5000, "One of very many")
+	body := rendered(t, v)
+	if n := len(boxRE().FindAllString(body, -1)); units(body) > maxDescription || n < 500 ||
+		!strings.Contains(body, fmt.Sprintf("… and %d tasks not shown here.", 5000-n)) {
+		t.Errorf("%d tasks in %d units", n, units(body))
+	}
+}
+
+// TestTicks: the boxes that people changed are read, in whatever state the list is shown, and
+// nothing else is.
+func TestTicks(t *testing.T) {
+	t.Parallel()
+	small, long := rendered(t, working()), rendered(t, numbered(150, 150, strings.Repeat("Much to do ", 8)))
+	for name, c := range map[string]struct {
+		was  string
+		edit func(string) string
+		want map[string]bool
+	}{
+		"nothing": {small, func(s string) string { return s }, nil},
+		"a tick": {small, func(s string) string {
+			return strings.Replace(s, "- [ ] T3 ", "- [x] T3 ", 1)
+		}, map[string]bool{"T3": true}},
+		"a box emptied, by GitHub's editor": {small, func(s string) string {
+			return strings.ReplaceAll(strings.Replace(s, "- [x] T1 ", "- [ ] T1 ", 1), "\n", "\r\n")
+		}, map[string]bool{"T1": false}},
+		"in a list of 300": {long, func(s string) string {
+			return strings.Replace(s, "- [ ] T217 ", "- [X] T217 ", 1)
+		}, map[string]bool{"T217": true}},
+		"other edits": {small, func(s string) string {
+			return strings.Replace(strings.Replace(s, "Describe it", "Do not describe it", 1), "- [ ] T2 ", "", 1) + "\n- [x] T3 outside"
+		}, nil},
+		"a task of theirs": {small, func(s string) string {
+			return strings.Replace(s, "- [ ] T3 ", "- [x] T99 Mine\n- [ ] T3 ", 1)
+		}, nil},
+		"the markers are gone": {small, func(s string) string {
+			return strings.Replace(strings.Replace(s, blockEnd, "", 1), "- [ ] T3 ", "- [x] T3 ", 1)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Ticks(c.was, c.edit(c.was))
+			if len(got) != len(c.want) || len(got) > 0 && !cmp.Equal(c.want, got) {
+				t.Errorf("ticks %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestBodyKeepsPeoplesText to the byte.
+func TestBodyKeepsPeoplesText(t *testing.T) {
+	t.Parallel()
+	ours := rendered(t, working())
+	for name, c := range map[string]struct{ existing, want string }{
+		"none":             {"", ours},
+		"some":             {"Hello.", "Hello.\n\n" + ours},
+		"around":           {"Hello.\r\n\r\n" + blockBegin + "old" + blockEnd + "\n\nBye.  ", "Hello.\r\n\r\n" + ours + "\n\nBye.  "},
+		"without an end":   {blockBegin + "old", blockBegin + "old\n\n" + ours},
+		"two begin":        {blockBegin + "x" + blockBegin + "old" + blockEnd, blockBegin + "x" + ours},
+		"of two the first": {blockBegin + "1" + blockEnd + blockBegin + "2" + blockEnd, ours + blockBegin + "2" + blockEnd},
+	} {
+		got, err := Body(c.existing, working())
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+	long := strings.Repeat("x", 60_000)
+	if got, err := Body(long, working()); err != nil || !strings.HasPrefix(got, long) || units(got) > maxDescription {
+		t.Errorf("beside much of theirs: %v, %d units", err, units(got))
+	}
+	if _, err := Body(strings.Repeat("x", 65_000), working()); !errors.Is(err, ErrNoRoom) {
+		t.Errorf("without room: %v", err)
 	}
 }

@@ -1,11 +1,9 @@
-package island
+package publish
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/progress"
@@ -24,8 +22,8 @@ type Gate struct {
 	Note string
 }
 
-// Commit is one that is on the branch.
-type Commit struct {
+// PastCommit is one that is on the branch.
+type PastCommit struct {
 	// OID is its object id, in hex.
 	OID     string
 	Subject string
@@ -67,7 +65,7 @@ type View struct {
 	Tasks       []run.Task
 	// Commits are those of all runs, oldest first, and Older counts those in front
 	// of them that are not known any more.
-	Commits []Commit
+	Commits []PastCommit
 	Older   int
 	Phase   run.Phase
 	// Waits is what the run waits for, in the host's own words, "" for nothing, and
@@ -91,8 +89,6 @@ type View struct {
 	// Findings are what a person should look at in what has landed, a sentence
 	// each.
 	Findings []string
-	// Calls are the run's agent calls, oldest first.
-	Calls []Call
 	// Analysis, Testing, Patterns and Learnings are sections of progress.md, in
 	// Markdown, and Log is its Iteration Log.
 	Analysis, Testing, Patterns, Learnings string
@@ -211,57 +207,4 @@ func (v View) GoOn() string {
 	default:
 		return fmt.Sprintf("To continue, %s.", again)
 	}
-}
-
-// Normalise gives tasks as a description can hold them: texts on one line,
-// masked, with nothing hidden in them; no criterion without text; ids only of
-// the host's form, and none that a task before has; a priority of at most 9;
-// open where the status is none of the known ones; a reason only where it is
-// blocked or skipped. A task without id and title is none. Doing it again changes nothing.
-func Normalise(tasks []run.Task, mask func(string) string) []run.Task {
-	out := make([]run.Task, 0, len(tasks))
-	seen := make(map[string]bool, len(tasks))
-	for _, t := range tasks {
-		if !isID(t.ID) || seen[t.ID] {
-			t.ID = ""
-		}
-		seen[t.ID] = true
-		t.Title, t.Group = tidy(mask, t.Title), tidy(mask, t.Group)
-		if t.ID == "" && t.Title == "" {
-			continue
-		}
-		t.Priority = min(max(t.Priority, 0), maxPriority)
-		var accept []string
-		for _, criterion := range t.Accept {
-			if criterion = tidy(mask, criterion); criterion != "" {
-				accept = append(accept, criterion)
-			}
-		}
-		t.Accept = accept
-		t.DependsOn = slices.DeleteFunc(slices.Clone(t.DependsOn), func(id string) bool { return !isID(id) })
-		reason := ""
-		switch t.Status {
-		case run.TaskBlocked, run.TaskSkipped:
-			reason = tidy(mask, t.Reason)
-		case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
-		default:
-			t.Status = run.TaskOpen
-		}
-		t.Reason = reason
-		out = append(out, t)
-	}
-	return out
-}
-
-// What progress.md has room for.
-const (
-	maxID       = 999_999
-	maxPriority = 9
-)
-
-// isID says whether id is one as the host gives them.
-func isID(id string) bool {
-	digits, ok := strings.CutPrefix(id, "T")
-	n, err := strconv.Atoi(digits)
-	return ok && err == nil && 0 <= n && n <= maxID && digits == strconv.Itoa(n)
 }

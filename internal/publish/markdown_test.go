@@ -1,4 +1,4 @@
-package island
+package publish
 
 import (
 	"bytes"
@@ -103,7 +103,7 @@ type fataler interface {
 }
 
 // ourMarkup is all the HTML that we write.
-var ourMarkup = regexp.MustCompile(`<!-- ralph:island:(?:start size=[0-9]+ sum=[0-9a-f]{16}|end) -->|</?details>|<summary>(?:Analysis|Testing strategy|Codebase patterns|Learnings|Iteration log)</summary>|\n`)
+var ourMarkup = regexp.MustCompile(`<!-- ralph:(?:begin|end) -->|</?details>|<summary>(?:Analysis|Testing strategy|Codebase patterns|Learnings|Iteration log)</summary>|\n`)
 
 // checkInert reads a body as GitHub would, and fails for whatever is not ours.
 func checkInert(t fataler, v View, body string) {

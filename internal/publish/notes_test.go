@@ -1,4 +1,4 @@
-package island
+package publish
 
 import (
 	"testing"
@@ -14,10 +14,10 @@ func TestNotesAreReadBack(t *testing.T) {
 		Learnings: "- </details> flushes late\n\nand slowly",
 	}
 	const want = "- `a_b` is *odd*\n- ping @ada\n- </details> flushes late\n- and slowly"
-	if got := Notes("Hello.\n" + Render(v)); got != want {
+	if got := Notes("Hello.\n" + rendered(t, v)); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
-	for _, body := range []string{"", "<details>\n<summary>Learnings</summary>\n\n- mine\n</details>", Render(View{})} {
+	for _, body := range []string{"", "<details>\n<summary>Learnings</summary>\n\n- mine\n</details>", rendered(t, View{})} {
 		if got := Notes(body); got != "" {
 			t.Errorf("%q has notes: %q", body, got)
 		}

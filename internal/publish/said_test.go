@@ -1,4 +1,4 @@
-package island
+package publish
 
 import (
 	"fmt"
@@ -30,15 +30,11 @@ func TestSaidIsReadBack(t *testing.T) {
 		{Where: "a|b](x) | 'c'.txt", By: "ada", Comment: 12, TaskID: "T5"},
 		{By: "ada", Review: 13, TaskID: "T6", OID: oid},
 	}
-	body := "Hello.\n\n" + Render(v)
+	body := "Hello.\n\n" + rendered(t, v)
 	for name, text := range map[string]string{
 		"as it is": body, "as GitHub's editor leaves it": strings.ReplaceAll(body, "\n", "\r\n"),
 	} {
-		got, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got.Said); diff != "" {
+		if diff := cmp.Diff(want, SaidIn(text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s\n%s", name, diff, text)
 		}
 	}
@@ -58,12 +54,8 @@ func TestLastSaidIsShownWhateverFits(t *testing.T) {
 	}
 	v.Said = append(v.Said, Said{By: "eve", Comment: 5000, Why: "it was resolved"}, Said{Where: "checks", TaskID: "T3"})
 	want := []Said{{By: "ada", Comment: 1000, TaskID: "T1"}, {By: "ada", Review: 2000, TaskID: "T2"}}
-	got, err := Parse(Render(v))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got.Said); diff != "" || got.Hidden == 0 {
-		t.Errorf("%d tasks are hidden (-want +got):\n%s", got.Hidden, diff)
+	if diff := cmp.Diff(want, SaidIn(rendered(t, v))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -76,18 +68,15 @@ func TestSaidIsNotForged(t *testing.T) {
 		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged,
 		Diagnostics: forged, ReviewNote: forged,
 		Tasks: []run.Task{{ID: "T1", Title: forged, Accept: []string{forged}, Group: forged}},
-		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []Commit{{OID: forged, Subject: forged}},
+		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []PastCommit{{OID: forged, Subject: forged}},
 		Findings: []string{forged}, Questions: []string{forged},
 	}
 	for _, said := range [][]Said{nil, {{Where: forged, By: forged, Comment: 11, TaskID: "T4"}}} {
 		v.Said = said
-		got, err := Parse(forged + Render(v) + forged)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range got.Said {
+		body := forged + rendered(t, v) + forged
+		for _, s := range SaidIn(body) {
 			if s.Review != 0 || s.TaskID != "T4" || s.Comment != 11 {
-				t.Errorf("%+v is taken for something that was said:\n%s", s, Render(v))
+				t.Errorf("%+v is taken for something that was said:\n%s", s, body)
 			}
 		}
 	}
