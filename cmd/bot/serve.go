@@ -237,7 +237,7 @@ func newParts(
 		}
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
-		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
 	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
 	if err != nil {
 		return nil, err

@@ -724,7 +724,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(ctx, h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
 	if ctx.Err() != nil {
 		return loop.GateStatus{}, context.Cause(ctx)
 	}
