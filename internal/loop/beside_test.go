@@ -1,0 +1,688 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// crew is a world in which tasks are worked side by side. Agents and checks are at work
+// until the schedule lets them end.
+type crew struct {
+	*world
+	trees map[int]files
+	// busy are processes that have not ended yet; started counts how often each began.
+	busy    map[string]bool
+	started map[string]int
+	// most is how many agents there were at once.
+	most int
+	// writes: each task makes the file src/ID.txt.
+	writes bool
+}
+
+func newCrew(t testing.TB) *crew {
+	c := &crew{world: newWorld(t), trees: map[int]files{}, busy: map[string]bool{}, started: map[string]int{}}
+	return c
+}
+
+func (c *crew) engine() *loop.Engine {
+	e := c.world.engine()
+	e.Crew, e.Runner = c, &laneTree{crew: c}
+	return e
+}
+
+func (c *crew) Lane(n int) (loop.WorkTree, loop.Runner) {
+	l := &laneTree{crew: c, n: n}
+	return l, l
+}
+
+// Fold merges file by file.
+func (c *crew) Fold(_ context.Context, base, ours, theirs string) (string, []string, error) {
+	b, o, t := c.world.trees[base], c.world.trees[ours], c.world.trees[theirs]
+	out := maps.Clone(o)
+	var conflicts []string
+	for path := range union(b, t) {
+		was, had := b[path]
+		is, has := t[path]
+		if was == is && had == has {
+			continue
+		}
+		now, there := o[path]
+		switch {
+		case now == is && there == has:
+		case now != was || there != had:
+			conflicts = append(conflicts, path)
+		case has:
+			out[path] = is
+		default:
+			delete(out, path)
+		}
+	}
+	slices.Sort(conflicts)
+	return c.store(out), conflicts, nil
+}
+
+func union(a, b files) files {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// laneTree is the world as an agent sees it that works beside others, or with 0 as the run does.
+type laneTree struct {
+	*crew
+	n int
+}
+
+// with has do work in the lane's own tree.
+func (l *laneTree) with(do func() error) error {
+	if l.n == 0 {
+		return do()
+	}
+	if l.crew.trees[l.n] == nil {
+		return loop.ErrNoWorkTree
+	}
+	was := l.work
+	l.work = l.crew.trees[l.n]
+	err := do()
+	l.crew.trees[l.n] = l.work
+	l.work = was
+	return err
+}
+
+func (l *laneTree) Reset(_ context.Context, tree string) error {
+	l.crew.trees[l.n] = maps.Clone(l.world.trees[tree])
+	return nil
+}
+
+func (l *laneTree) Snapshot(ctx context.Context) (tree string, refused []loop.Refusal, err error) {
+	err = l.with(func() error { tree, refused, err = l.world.Snapshot(ctx); return err })
+	return tree, refused, err
+}
+
+func (l *laneTree) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) (h loop.Handle, err error) {
+	if _, ok := l.world.agents[a.Name]; !ok {
+		l.started[a.Name]++
+		l.busy[a.Name] = true
+		l.most = max(l.most, len(l.busy))
+	}
+	err = l.with(func() error { h, err = l.world.StartAgent(ctx, s, a); return err })
+	return h, err
+}
+
+func (l *laneTree) ObserveAgent(ctx context.Context, h loop.Handle) (loop.AgentStatus, error) {
+	if l.busy[string(h)] {
+		return loop.AgentStatus{Running: true}, nil
+	}
+	return l.world.ObserveAgent(ctx, h)
+}
+
+func (l *laneTree) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
+	if _, ok := l.world.gates[g.Name]; !ok {
+		l.busy[g.Name] = true
+	}
+	return l.world.StartGate(ctx, s, g)
+}
+
+func (l *laneTree) ObserveGate(ctx context.Context, h loop.Handle) (loop.GateStatus, error) {
+	if l.busy[string(h)] {
+		return loop.GateStatus{Running: true}, nil
+	}
+	return l.world.ObserveGate(ctx, h)
+}
+
+func (l *laneTree) Stop(ctx context.Context, h loop.Handle, why string) error {
+	l.end(string(h))
+	return l.world.Stop(ctx, h, why)
+}
+
+func (l *laneTree) Abandon(ctx context.Context, name string) error {
+	l.end(name)
+	return l.world.Abandon(ctx, name)
+}
+
+// end lets a process end.
+func (c *crew) end(name string) { delete(c.busy, name) }
+
+// play steps s to its end. pick chooses which of the processes that a run waits for ends
+// next; crash is asked before each save.
+func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) bool) loop.State {
+	c.t.Helper()
+	e := c.engine()
+	for step := range 20000 {
+		stored, err := loop.Encode(s)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if s, err = loop.Decode(stored); err != nil {
+			c.t.Fatal(err)
+		}
+		next, n, err := e.Step(c.t.Context(), s)
+		if err != nil {
+			c.t.Fatalf("step %d at %s with %d calls: %v", step, s.Stage, len(s.Calls), err)
+		}
+		if crash != nil && crash(step) {
+			continue
+		}
+		s = next
+		switch n.Kind {
+		case loop.Done:
+			return s
+		case loop.Sleep:
+			c.now = n.Until
+		case loop.Wait:
+			c.end(string(n.Handles[pick(len(n.Handles))]))
+		case loop.Continue:
+		}
+	}
+	c.t.Fatal("the run does not end")
+	return s
+}
+
+// atWork steps s until it waits for what is at work.
+func (c *crew) atWork(e *loop.Engine, s loop.State) (loop.State, loop.Next) {
+	c.t.Helper()
+	for {
+		next, n, err := e.Step(c.t.Context(), s)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if s = next; n.Kind == loop.Wait {
+			return s, n
+		}
+	}
+}
+
+// parallel is a run of four tasks that may be worked side by side.
+func parallel(t testing.TB, body string, most int) loop.State {
+	t.Helper()
+	r := request(t, body)
+	r.Limits = run.Limits{Parallel: most}
+	r.Gates = []gate.Gate{{Name: "check", Kind: gate.Check, Command: "check"}}
+	r.Review = loop.ReviewNever
+	r.KeepProgress = true
+	return loop.NewState(r, newWorld(t).now)
+}
+
+const fourTasks = "- [ ] T1 [P] one\n- [ ] T2 [P] two\n- [ ] T3 [P] three\n- [ ] T4 [P] four\n"
+
+// linear fails the test unless each commit was made on the one before, and each task has
+// one.
+func (c *crew) linear(s loop.State) {
+	c.t.Helper()
+	head, seen := "base", map[string]bool{}
+	for i, l := range c.commits {
+		if l.State.Head != head {
+			c.t.Errorf("commit %d is on %s, not on %s", i+1, l.State.Head, head)
+		}
+		head = c.landed[i+1].OID
+		if l.Task.ID == "" {
+			continue
+		}
+		if seen[l.Task.ID] {
+			c.t.Errorf("%s has two commits", l.Task.ID)
+		}
+		seen[l.Task.ID] = true
+	}
+	if s.Head != head && (s.Head != "" || len(c.commits) > 0) { // it may not have got as far as to open the branch
+		c.t.Errorf("the state is at %s, the branch at %s", s.Head, head)
+	}
+	for _, task := range c.tasks(s) {
+		if (task.Status == run.TaskDone) != seen[task.ID] {
+			c.t.Errorf("%s is %s, and committed: %v", task.ID, task.Status, seen[task.ID])
+		}
+	}
+	tip := c.world.trees[c.head().Tree]
+	for _, task := range c.tasks(s) {
+		if file := "src/" + task.ID + ".txt"; c.writes && task.Status == run.TaskDone && tip[file] != "done" {
+			c.t.Errorf("the tip lacks the work of %s, which landed", task.ID)
+		}
+	}
+	for name, n := range c.started {
+		if n > 1 {
+			c.t.Errorf("%s was started %d times", name, n)
+		}
+	}
+}
+
+// TestSideBySide: four tasks at once come to four commits in one line.
+func TestSideBySide(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	s := c.play(parallel(t, fourTasks, 4), func(int) int { return 0 }, nil)
+	if s.End != run.EndAllTasksComplete || c.most != 4 {
+		t.Errorf("ended %s: %s; %d agents at once", s.End, s.EndDetail, c.most)
+	}
+	c.linear(s)
+	tip := c.world.trees[c.head().Tree]
+	for _, id := range []string{"T1", "T2", "T3", "T4"} {
+		if tip["src/"+id+".txt"] != "done" {
+			t.Errorf("the work of %s is not in the tip: %v", id, slices.Sorted(maps.Keys(tip)))
+		}
+	}
+	if len(s.Calls) != 0 {
+		t.Errorf("lanes are left: %+v", s.Calls)
+	}
+}
+
+// TestFoldConflict: of two tasks that change one file, the later is done again on what the
+// earlier one left, and its call is shown both changes.
+func TestFoldConflict(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["shared.txt"] += s.TaskID + "\n"
+		return claimed()
+	}
+	s := c.play(parallel(t, fourTasks[:strings.Index(fourTasks, "- [ ] T3")], 2), func(int) int { return 0 }, nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	c.linear(s)
+	if got := c.world.trees[c.head().Tree]["shared.txt"]; got != "T1\nT2\n" && got != "T2\nT1\n" {
+		t.Errorf("the file is %q", got)
+	}
+	last := c.prompts[len(c.prompts)-1]
+	for _, want := range []string{"do not fit together", "shared.txt", "+T2", "+T1"} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the call that does the later task again is not told %q:\n%s", want, last)
+		}
+	}
+	if s.Attempts["T1"]+s.Attempts["T2"] != 0 {
+		t.Errorf("attempts were used up: %v", s.Attempts)
+	}
+}
+
+// TestFoldedChecksFail: two changes that are green alone and red together do not both land
+// as they are.
+func TestFoldedChecksFail(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if w.work["T1.txt"]+w.work["T2.txt"] != "" {
+			w.work["both.txt"] = "they get on"
+		}
+		w.work[s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	c.gate = func(tree files, _ string) bool {
+		return tree["T1.txt"] == "" || tree["T2.txt"] == "" || tree["both.txt"] != ""
+	}
+	s := c.play(parallel(t, fourTasks[:strings.Index(fourTasks, "- [ ] T3")], 2), func(n int) int { return n - 1 }, nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	c.linear(s)
+	for _, l := range c.commits {
+		if !c.gate(c.world.trees[l.Tree], "check") {
+			t.Errorf("the commit of %s breaks the check", l.Task.ID)
+		}
+	}
+}
+
+// TestMarkedTasksWait: a task without the mark, and one that depends on another, wait; two that
+// name one file are not worked together.
+func TestMarkedTasksWait(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	var order []string
+	c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		order = append(order, s.TaskID)
+		w.work[s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	body := "- [ ] T1 [P] one\n  - Files: a.go\n- [ ] T2 [P] two\n  - Files: a.go\n- [ ] T3 three\n- [ ] T4 [P] four\n- [ ] T5 [P] five\n"
+	s := c.play(parallel(t, body, 4), func(int) int { return 0 }, nil)
+	c.linear(s)
+	if got := strings.Join(order, " "); got != "T1 T2 T3 T4 T5" || c.most != 2 {
+		t.Errorf("worked %s, %d at once", got, c.most)
+	}
+}
+
+// TestCancelSideBySide: a cancelled run stops all its agents, and what was done stays open.
+func TestCancelSideBySide(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	s := parallel(t, fourTasks, 3)
+	e := c.engine()
+	s, n := c.atWork(e, s)
+	if len(n.Handles) != 3 || len(s.Occupies()) != 3 {
+		t.Fatalf("it waits for %v and occupies %v", n.Handles, s.Occupies())
+	}
+	s.CancelRequested, s.CancelReason = true, "by ada"
+	s = c.play(s, func(int) int { return 0 }, nil)
+	if s.End != run.EndCancelled || len(c.stopped) != 3 || len(s.Calls) != 0 || len(c.commits) != 0 {
+		t.Errorf("ended %s, stopped %v, %d lanes, %d commits", s.End, c.stopped, len(s.Calls), len(c.commits))
+	}
+}
+
+// TestSkipSideBySide: a task that a person skips is stopped alone.
+func TestSkipSideBySide(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	c.writes = true
+	e := c.engine()
+	s, _ := c.atWork(e, parallel(t, fourTasks, 3))
+	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishSkip, TaskID: "T2", By: loop.Person{Login: "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	// That of T2 is stopped, and nobody begins it again.
+	if s.End != run.EndAllTasksComplete || len(c.started) != 4 {
+		t.Errorf("ended %s: %s; %d agents, not 4", s.End, s.EndDetail, len(c.started))
+	}
+	if len(c.stopped) != 1 {
+		t.Errorf("stopped %v", c.stopped)
+	}
+	c.linear(s)
+}
+
+// TestSchedules plays seeded runs in which processes end in any order, tasks collide in
+// files and in meaning, agents fail, the host dies before any save and people cancel. What
+// must hold holds in each: see linear, and no commit breaks the check.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	n, first := 30, uint64(1)
+	if os.Getenv("RALPH_TEST_FULL") != "" {
+		n = 10_000
+	}
+	if seed, err := strconv.ParseUint(os.Getenv("RALPH_TEST_SEED"), 10, 64); err == nil {
+		n, first = 1, seed
+	}
+	var sentBack, crashed, cancelled int
+	for seed := first; seed < first+uint64(n); seed++ {
+		c := newCrew(t)
+		c.writes = true
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		var body strings.Builder
+		tasks := 2 + rnd.IntN(6)
+		for i := range tasks {
+			mark := "[P] "
+			if rnd.IntN(6) == 0 {
+				mark = ""
+			}
+			fmt.Fprintf(&body, "- [ ] T%d %stask %d\n", i+1, mark, i+1)
+		}
+		shared, meaning := rnd.IntN(4) == 0, rnd.IntN(4) == 0
+		c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if rnd.IntN(8) == 0 {
+				return completed("I could not do it.\n\nRALPH_RESULT: failed: it is hard")
+			}
+			if rnd.IntN(10) == 0 {
+				return loop.AgentStatus{Outcome: loop.AgentRateLimited}
+			}
+			if shared && rnd.IntN(2) == 0 {
+				w.work["shared.txt"] += s.TaskID + "\n"
+			}
+			if meaning { // each counts what is there, and its own
+				others := 0
+				for path := range w.work {
+					if strings.HasPrefix(path, "src/") && path != "src/"+s.TaskID+".txt" {
+						others++
+					}
+				}
+				w.work["count/"+s.TaskID] = strconv.Itoa(others + 1)
+			}
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return claimed()
+		}
+		c.gate = func(tree files, _ string) bool {
+			if !meaning {
+				return true
+			}
+			have, counted := 0, 0
+			for path, text := range tree {
+				if strings.HasPrefix(path, "src/") {
+					have++
+				}
+				if strings.HasPrefix(path, "count/") {
+					n, _ := strconv.Atoi(text)
+					counted = max(counted, n)
+				}
+			}
+			return have == counted
+		}
+		s := parallel(t, body.String(), 1+rnd.IntN(4))
+		crash := func(int) bool {
+			died := rnd.IntN(12) == 0
+			if died {
+				crashed++
+			}
+			return died
+		}
+		if rnd.IntN(10) == 0 {
+			cancelled++
+			steps, e := rnd.IntN(60), c.engine()
+			for range steps {
+				next, n, err := e.Step(t.Context(), s)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				s = next
+				if n.Kind == loop.Wait {
+					c.end(string(n.Handles[rnd.IntN(len(n.Handles))]))
+				}
+				if n.Kind == loop.Done {
+					break
+				}
+			}
+			s.CancelRequested = true
+		}
+		s = c.play(s, rnd.IntN, crash)
+		for _, ev := range c.events {
+			if strings.HasPrefix(ev.Text, "does not fit") {
+				sentBack++
+			}
+		}
+		c.linear(s)
+		for _, l := range c.commits {
+			if l.Task.ID != "" && !c.gate(c.world.trees[l.Tree], "check") {
+				t.Errorf("the commit of %s breaks the check", l.Task.ID)
+			}
+			if l.Task.ID != "" && c.world.trees[l.Tree]["src/"+l.Task.ID+".txt"] != "done" {
+				t.Errorf("the commit of %s lacks its work", l.Task.ID)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d (RALPH_TEST_SEED): ended %s: %s\n%s", seed, s.End, s.EndDetail, body.String())
+		}
+	}
+	t.Logf("%d schedules from seed %d: %d times sent back, %d crashes, %d cancelled", n, first, sentBack, crashed, cancelled)
+	if n > 1 && (sentBack == 0 || crashed == 0 || cancelled == 0) {
+		t.Error("the schedules do not try everything")
+	}
+}
+
+// TestStopBesideOthers: who stops a run before its next call lets those at work end and
+// land.
+func TestStopBesideOthers(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s, _ := c.atWork(e, parallel(t, fourTasks, 3))
+	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishStop, By: loop.Person{Login: "ada"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	if s.End != run.EndCancelled || len(c.started) != 3 || len(c.stopped) != 0 {
+		t.Errorf("ended %s: %s; %d agents, stopped %v", s.End, s.EndDetail, len(c.started), c.stopped)
+	}
+	c.linear(s)
+	if n := len(s.Commits); n < 3 {
+		t.Errorf("%d commits", n)
+	}
+}
+
+// TestPauseBesideOthers: while starts are held, agents at work end and land, and no other
+// begins.
+func TestPauseBesideOthers(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	held := false
+	e := c.engine()
+	e.Held = func(context.Context) (bool, error) { return held, nil }
+	s := parallel(t, fourTasks, 2)
+	step := func() loop.Next {
+		t.Helper()
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+		return n
+	}
+	s, _ = c.atWork(e, s)
+	held = true
+	for !s.StartsAgent() {
+		if n := step(); n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+	}
+	if len(c.started) != 2 || len(s.Commits) < 2 {
+		t.Errorf("%d agents were started, %d commits landed", len(c.started), len(s.Commits))
+	}
+	n := step()
+	for n.Kind == loop.Continue { // work trees are laid out
+		n = step()
+	}
+	if n.Kind != loop.Sleep || s.Delayed == nil || len(c.started) != 2 {
+		t.Errorf("then it goes on with %+v; %d agents were started", n, len(c.started))
+	}
+	held = false
+	s = c.play(s, func(int) int { return 0 }, nil)
+	if s.End != run.EndAllTasksComplete || s.Delayed != nil {
+		t.Errorf("ended %s: %s, delayed %v", s.End, s.EndDetail, s.Delayed)
+	}
+	c.linear(s)
+}
+
+// TestALargeStateKnowsItsCommits: a state that outgrows its bound while a lane lands is
+// stored with the commit all the same, and the run ends after that.
+func TestALargeStateKnowsItsCommits(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s := parallel(t, fourTasks, 2)
+	for len(c.commits) == 0 {
+		before := s
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s = next; n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+		if len(c.commits) == 1 { // once more, from a state that is too large
+			before.Diagnostics = strings.Repeat("x", 5<<20)
+			if s, _, err = e.Step(t.Context(), before); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(s.Commits) != 1 || s.End != "" {
+		t.Fatalf("%d commits are known, ended %q", len(s.Commits), s.End)
+	}
+	for s.End == "" {
+		next, _, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = next
+	}
+	if s.End != run.EndFailed || len(s.Commits) != 1 {
+		t.Errorf("ended %s: %s, %d commits", s.End, s.EndDetail, len(s.Commits))
+	}
+}
+
+// TestWhatPeopleDoMeanwhileStays: what a person does to the tasks while agents work side by side is
+// there once their work has landed. While work is checked it waits: that lands with what was there before.
+func TestWhatPeopleDoMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s, n := c.atWork(e, parallel(t, fourTasks, 4))
+	c.end(string(n.Handles[0]))
+	s, _ = c.atWork(e, s)
+	ada := loop.Person{Login: "ada"}
+	skip := loop.Wish{Kind: loop.WishSkip, TaskID: "T4", By: ada}
+	if _, _, err := e.Steer(t.Context(), s, skip); !errors.Is(err, loop.ErrNotNow) || s.Stage != "gate_watch" {
+		t.Errorf("at %s a wish is answered with %v", s.Stage, err)
+	}
+	for s.Stage != "pick" || len(s.Commits) == 0 {
+		var err error
+		if s, n, err = e.Step(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+	}
+	for _, w := range []loop.Wish{skip, {Kind: loop.WishAdd, Task: run.Task{Title: "five"}, By: ada}} {
+		var err error
+		if s, _, err = e.Steer(t.Context(), s, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	for _, task := range c.tasks(s) {
+		want := run.TaskDone
+		if task.ID == "T4" {
+			want = run.TaskSkipped
+		}
+		if task.Status != want {
+			t.Errorf("%s is %s, not %s", task.ID, task.Status, want)
+		}
+	}
+	if got := len(c.tasks(s)); got != 5 {
+		t.Errorf("%d tasks are left of 5", got)
+	}
+	c.linear(s)
+}
+
+// TestVerifiedSideBySide: a task that another call has looked at lands like any other, and so does
+// one that was done before.
+func TestVerifiedSideBySide(t *testing.T) {
+	t.Parallel()
+	for name, there := range map[string]bool{"new": false, "done before": true} {
+		c := newCrew(t)
+		c.settings.VerifyTasks, c.settings.Limits.Parallel = true, 3
+		if there {
+			c.landed[0].Tree = c.store(files{"src/T2.txt": "done"})
+		}
+		c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if s.Job == prompt.JobVerify {
+				return completed("1. yes: src/" + s.TaskID + ".txt:1 has it\n\nRALPH_VERIFY: agreed")
+			}
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return completed("It is in src/" + s.TaskID + ".txt:1 already.\n\nRALPH_RESULT: done")
+		}
+		s := c.play(parallel(t, fourTasks, 3), func(n int) int { return n - 1 }, nil)
+		if s.End != run.EndAllTasksComplete || c.most < 2 {
+			t.Fatalf("%s: ended %s: %s; %d agents at once", name, s.End, s.EndDetail, c.most)
+		}
+		if c.moved > 0 {
+			t.Errorf("%s: %d proposals were made on a tip that was gone", name, c.moved)
+		}
+		if told := slices.ContainsFunc(s.Findings, func(f gate.Finding) bool { return f.Rule == loop.RuleAlready }); told != there {
+			t.Errorf("%s: people are told that a task was done: %v", name, told)
+		}
+		if strings.Contains(s.Progress, "was already done: ") != there {
+			t.Errorf("%s: the log says that a task was done:\n%s", name, s.Progress)
+		}
+		c.linear(s)
+	}
+}
