@@ -52,11 +52,11 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 	return Next{}, nil
 }
 
-// unchanged acts on a claim without a change of the call's own; handled is false where the checks run and then a
+// requireLook acts on a claim without a change of the call's own; handled is false where the checks run and then a
 // call looks whether the task is done. Two such calls look at the same tree at most, and each counts against what is
 // left to the task. A person is asked where nothing is left to it for such a call, or where two have objected and the
 // claim names the place: it may be true.
-func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
+func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	ask := !s.Draft.Unchanged
 	if s.Verified[c.task.ID] < maxVerified {
 		if s.mayLook(c.task.ID) {
@@ -86,8 +86,8 @@ func (e *Engine) unchanged(ctx context.Context, s *State, c *candidate) (_ Next,
 	return next, true, err
 }
 
-// answered takes what a call says that looked at a task.
-func (e *Engine) answered(s *State, status AgentStatus) {
+// takeAnswer takes what a call says that looked at a task.
+func (e *Engine) takeAnswer(s *State, status AgentStatus) {
 	p := s.Proposal
 	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
@@ -102,9 +102,9 @@ func (e *Engine) answered(s *State, status AgentStatus) {
 	})
 }
 
-// verified acts on the answer of a call that looked at the task. What else it did
+// takeVerification acts on the answer of a call that looked at the task. What else it did
 // is thrown away.
-func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) takeVerification(ctx context.Context, s *State) (Next, error) {
 	if err := e.layOut(ctx, s, s.Proposal.Work); err != nil {
 		return Next{}, err
 	}
@@ -116,7 +116,7 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 	}
 	answer := *p.Answer
 	if answer.Agreed {
-		if answer.Objection, err = e.unfounded(ctx, p.Tree, answer); err != nil {
+		if answer.Objection, err = e.checkEvidence(ctx, p.Tree, answer); err != nil {
 			return Next{}, err
 		}
 		answer.Agreed = answer.Objection == ""
@@ -133,19 +133,19 @@ func (e *Engine) verified(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.failed(ctx, s, why, failure{Unchanged: p.Already})
 	}
-	return e.confirmed(ctx, s)
+	return e.landConfirmed(ctx, s)
 }
 
-// confirmed lets a proposal land that the evidence speaks for, and notes that
+// landConfirmed lets a proposal land that the evidence speaks for, and notes that
 // evidence where people and later calls find it.
-func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 	p := s.Proposal
 	if note := s.wasDone(); note != "" {
 		accepted, err := s.document(s.Progress)
 		if err != nil {
 			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 		}
-		doc, err := e.completed(s, accepted, note)
+		doc, err := e.completeProgress(s, accepted, note)
 		if err != nil {
 			return Next{}, err
 		}
@@ -196,9 +196,9 @@ const (
 	maxEvidenceFile = 4 << 20 // bytes of a file
 )
 
-// unfounded says what is wrong with the evidence of an answer that agrees, "" for nothing: none of the places that it
+// checkEvidence says what is wrong with the evidence of an answer that agrees, "" for nothing: none of the places that it
 // names exists, or it names neither a place nor a command between backticks.
-func (e *Engine) unfounded(ctx context.Context, tree string, v prompt.Verification) (string, error) {
+func (e *Engine) checkEvidence(ctx context.Context, tree string, v prompt.Verification) (string, error) {
 	for i, a := range v.Answers {
 		places := placeInFile().FindAllStringSubmatch(a.Evidence, maxPlaces)
 		found, files := false, false
@@ -329,7 +329,7 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	if err != nil {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
-	s.wrote(s.person(task), id)
+	s.noteAuthor(s.person(task), id)
 	if err := e.appendLog(s, doc, "", fmt.Sprintf("%s: %s", task.ID, what)); err != nil {
 		return Next{}, err
 	}

@@ -110,7 +110,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: s.Guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.interesting(), Diff: diff,
+		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.filesToRead(), Diff: diff,
 		Said:       s.quoted(s.TaskID),
 		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise, MayAsk: s.Ask != plan.AskNever,
 	})
@@ -210,7 +210,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle)
 	if errors.Is(err, ErrGone) || errors.Is(err, ErrLost) {
 		s.Usage = s.Usage.Add(status.Usage) // what it cost is known all the same
-		return e.withoutEnd(ctx, s, errors.Is(err, ErrGone))
+		return e.repeatLost(ctx, s, errors.Is(err, ErrGone))
 	}
 	if err != nil {
 		return Next{}, fmt.Errorf("observe agent: %w", err)
@@ -240,7 +240,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	s.Stage = stagePropose
 	if s.Job == prompt.JobVerify && status.Outcome.said() {
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
-		e.answered(s, status)
+		e.takeAnswer(s, status)
 		return Next{}, nil
 	}
 	left, refused, err := e.WorkTree.Snapshot(ctx)
@@ -268,9 +268,9 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 // said says whether a call came to an end of its own, so that there is something to look at.
 func (o Outcome) said() bool { return o == AgentCompleted || o == AgentGaveUp || o == AgentTimedOut }
 
-// withoutEnd is what follows where nobody can tell how the agent ended: the iteration is
+// repeatLost goes on where nobody can tell how the agent ended: the iteration is
 // repeated, but not for ever. gone: nothing of it is left, not even what it changed.
-func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, error) {
+func (e *Engine) repeatLost(ctx context.Context, s *State, gone bool) (Next, error) {
 	if err := e.lookAround(ctx, s); err != nil {
 		return Next{}, err
 	}

@@ -98,9 +98,9 @@ func (s *State) checkable() bool {
 	return s.Draft.Change != "" && (silent || s.admitted())
 }
 
-// passedUnclaimed acts on a proposal that passed its checks and is not claimed;
+// keepUnclaimed acts on a proposal that passed its checks and is not claimed;
 // handled is false for one that is.
-func (e *Engine) passedUnclaimed(ctx context.Context, s *State) (_ Next, handled bool, _ error) {
+func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled bool, _ error) {
 	switch {
 	case s.admitted():
 		next, err := e.fail(ctx, s, failedBy(s.Proposal.Claim))
@@ -236,10 +236,10 @@ func (s *State) needed(tasks []run.Task) []Need {
 	return out
 }
 
-// takeUp lays unfinished work out again after the tree was laid out anew: after a
+// layOutKept lays unfinished work out again after the tree was laid out anew: after a
 // restart, or because somebody pushed. Where both changed the same file it is
 // dropped, for the next call begins that task again.
-func (e *Engine) takeUp(ctx context.Context, s *State) error {
+func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 	k := s.Kept
 	if k == nil {
 		return nil
@@ -251,7 +251,7 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 	}
 	tree := k.Tree
 	if there && k.HeadTree != s.HeadTree {
-		if tree, err = e.carried(ctx, s, *k); err != nil {
+		if tree, err = e.carryOver(ctx, s, *k); err != nil {
 			return err
 		}
 	}
@@ -269,8 +269,8 @@ func (e *Engine) takeUp(ctx context.Context, s *State) error {
 	return e.layOut(ctx, s, tree)
 }
 
-// carried is unfinished work on the present head, "" where both changed one file.
-func (e *Engine) carried(ctx context.Context, s *State, k Kept) (string, error) {
+// carryOver gives unfinished work on the present head, "" where both changed one file.
+func (e *Engine) carryOver(ctx context.Context, s *State, k Kept) (string, error) {
 	ours, err := e.Trees.Changes(ctx, k.HeadTree, k.Tree)
 	if err != nil {
 		return "", fmt.Errorf("compare trees: %w", err)

@@ -54,10 +54,10 @@ func (e Earlier) bounded() Earlier {
 	return e
 }
 
-// recollect takes in what the branch tells of earlier runs. It has the last word on
+// takeEarlier takes in what the branch tells of earlier runs. It has the last word on
 // which commits there are. It knows nothing of signatures, nor of work without a
 // commit, which the state of the run before may.
-func (s *State) recollect(found Earlier) {
+func (s *State) takeEarlier(found Earlier) {
 	known := s.Earlier
 	s.Earlier = found.bounded()
 	for i, c := range s.Earlier.Commits {

@@ -131,7 +131,7 @@ func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if again {
-		return e.resumed(s)
+		return e.resume(s)
 	}
 	e.TellEnd(*s)
 	return Next{Kind: Done}, nil
@@ -149,10 +149,10 @@ func (e *Engine) TellEnd(s State) {
 	}, &s)
 }
 
-// resumed is what becomes of a run that was about to end when people's edits of
+// resume goes on with a run that was about to end when people's edits of
 // the task list were found: work that they added is worked, where the run ended
 // for want of any.
-func (e *Engine) resumed(s *State) (Next, error) {
+func (e *Engine) resume(s *State) (Next, error) {
 	s.Phase, s.EndedAt = run.PhaseFinishing, time.Time{}
 	doc, err := s.document(s.Progress)
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 	lastWait = 30 * time.Minute
 )
 
-// ended acts on an agent call that came to nothing: a wait, a crash, a budget.
-func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
+// endCall acts on an agent call that came to nothing: a wait, a crash, a budget.
+func (e *Engine) endCall(ctx context.Context, s *State) (Next, error) {
 	end := *s.Ended
 	s.Ended = nil
 	detail := oneLine(end.Detail, 600)
@@ -33,9 +33,9 @@ func (e *Engine) ended(ctx context.Context, s *State) (Next, error) {
 	case AgentOverTaskBudget:
 		return e.overTaskBudget(ctx, s, detail)
 	case AgentCrowded:
-		return e.crowded(s, detail)
+		return e.countCrowded(s, detail)
 	default:
-		return e.broken(s, detail, end)
+		return e.countBroken(s, detail, end)
 	}
 }
 
@@ -121,9 +121,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// broken answers a crash or a refusal by the provider: try again, but three in
+// countBroken answers a crash or a refusal by the provider: try again, but three in
 // a row are not going to fix themselves, and what lasts is not tried again at all.
-func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
+func (e *Engine) countBroken(s *State, detail string, end Ended) (Next, error) {
 	s.Strikes++
 	if s.Idle++; end.Worked && end.DoFirst == "" {
 		s.Idle = 0
@@ -144,9 +144,9 @@ func (e *Engine) broken(s *State, detail string, end Ended) (Next, error) {
 	return e.again(s)
 }
 
-// crowded repeats a call that the machine had no room for. The next start waits for
+// countCrowded repeats a call that the machine had no room for. The next start waits for
 // room.
-func (e *Engine) crowded(s *State, detail string) (Next, error) {
+func (e *Engine) countCrowded(s *State, detail string) (Next, error) {
 	if s.Crowded++; s.Crowded < maxCrowded {
 		return e.again(s)
 	}

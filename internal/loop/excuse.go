@@ -7,10 +7,10 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// wrote notes that agents or the host wrote tasks, and what a person's words behind
+// noteAuthor notes that agents or the host wrote tasks, and what a person's words behind
 // them are; none is the zero Task. Such a task excuses only what those words excuse,
 // too: who writes the work could otherwise write its excuse first.
-func (s *State) wrote(behind run.Task, ids ...string) {
+func (s *State) noteAuthor(behind run.Task, ids ...string) {
 	if s.Behind == nil {
 		s.Behind = map[string]run.Task{}
 	}
@@ -58,6 +58,6 @@ func (s *State) inherit(doc *progress.Doc) {
 			slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == t.ID }) {
 			continue
 		}
-		s.wrote(planWords(), t.ID)
+		s.noteAuthor(planWords(), t.ID)
 	}
 }

@@ -81,13 +81,13 @@ func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error)
 		return s, ErrNotNow
 	}
 	next := s.copied()
-	if err := e.heed(ctx, &next, list); err != nil {
+	if err := e.takeFeedback(ctx, &next, list); err != nil {
 		return s, err
 	}
 	return next, nil
 }
 
-func (e *Engine) heed(ctx context.Context, s *State, list []Heard) error {
+func (e *Engine) takeFeedback(ctx context.Context, s *State, list []Heard) error {
 	doc, err := s.document(s.Progress)
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)

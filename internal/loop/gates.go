@@ -181,7 +181,7 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	if known == nil && before.tree == tree {
 		results.Base = &first
 	}
-	if known != nil && e.lacking(s, g, first) {
+	if known != nil && e.unknownAtBase(s, g, first) {
 		results.Base = nil
 		if before, err = e.before(ctx, s, g); err != nil {
 			return check{}, nil, err
@@ -249,10 +249,10 @@ func (e *Engine) baseline(s *State, g gate.Gate) *gate.Result {
 	return nil
 }
 
-// lacking says whether the gate found something missing on a tree, of which it is
+// unknownAtBase says whether the gate found something missing on a tree, of which it is
 // not known yet whether that was missing before the work began. Only there can it be
 // told from what the work has broken.
-func (e *Engine) lacking(s *State, g gate.Gate, first gate.Result) bool {
+func (e *Engine) unknownAtBase(s *State, g gate.Gate, first gate.Result) bool {
 	_, ran := s.Baseline[baselineKey(g.Command, s.Image)]
 	return first.Missing != "" && !ran
 }
@@ -262,9 +262,9 @@ func unrunnable(r gate.Result) string { return r.Gate + " could not run: " + r.M
 
 func baselineKey(command, image string) string { return gate.Key("", command, image) }
 
-// raise makes what has just landed the new baseline, where that is better: what
+// raiseBaseline makes what has just landed the new baseline, where that is better: what
 // was fixed in a run must not break again in it.
-func (s *State) raise() {
+func (s *State) raiseBaseline() {
 	for _, r := range s.GateLast {
 		if r.Passed || r.Verdict.Standing == gate.KnownFailing {
 			s.Baseline[baselineKey(r.Command, s.Image)] = r
@@ -328,7 +328,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			s.Stage = stageFinal
 			return Next{}, nil
 		}
-		if next, handled, err := e.passedUnclaimed(ctx, s); err != nil || handled {
+		if next, handled, err := e.keepUnclaimed(ctx, s); err != nil || handled {
 			return next, err
 		}
 		task, err := e.task(s)
@@ -358,7 +358,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		case c.old != nil:
 			return e.judgeOld(ctx, s, *c.old, *judged)
 		case judged.Verdict.Standing == gate.Unrunnable && !c.gate.Detected && !c.gate.Advisory:
-			return e.unprovided(ctx, s, c.gate, *judged)
+			return e.endUnrunnable(ctx, s, c.gate, *judged)
 		}
 		return e.judgeGate(ctx, s, c.gate, *judged)
 	}
@@ -432,7 +432,7 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 		return e.outOfTime(s)
 	}
 	s.Stage = stageGate
-	s.reached(status.Hosts)
+	s.addHosts(status.Hosts)
 	e.remember(s, c, status.Result, status.Hosts...)
 	return Next{}, nil
 }
@@ -545,9 +545,9 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 	}
 }
 
-// unprovided ends a run whose checks a person named, where one of them cannot run:
+// endUnrunnable ends a run whose checks a person named, where one of them cannot run:
 // no task is to blame, and nothing may land without it.
-func (e *Engine) unprovided(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
+func (e *Engine) endUnrunnable(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast, r)
 	if s.Stuck {
 		s.GateIndex++
@@ -574,7 +574,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
-	s.wrote(run.Task{}, id)
+	s.noteAuthor(run.Task{}, id)
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}

@@ -26,7 +26,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	landed, err := e.Publisher.Land(ctx, l)
 	if err != nil {
-		return e.notLanded(ctx, s, err)
+		return e.refuseLanding(ctx, s, err)
 	}
 	if len(s.Proposal.Own) > 0 { // the agent's tree is another one
 		if err := e.layOut(ctx, s, landed.Tree); err != nil {
@@ -50,7 +50,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.Proposal.Progress
 	s.LandedProgress = s.Progress
 	s.HintDone = s.Proposal.Done
-	s.raise()
+	s.raiseBaseline()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.Failure, s.Objection = "", ""
 	if !l.Planned {
@@ -74,15 +74,15 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// notLanded is what follows where the publisher did not land the proposal.
-func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, error) {
+// refuseLanding goes on where the publisher did not land the proposal.
+func (e *Engine) refuseLanding(ctx context.Context, s *State, err error) (Next, error) {
 	var rejected *Rejection
 	var halt *Halt
 	switch {
 	case errors.As(err, &halt):
 		return e.finish(s, halt.Reason, halt.Detail)
 	case errors.Is(err, ErrBranchMoved):
-		return e.moved(s)
+		return e.openAgain(s)
 	case errors.As(err, &rejected):
 		return e.reject(ctx, s, rejected.Refusals)
 	case errors.Is(err, ErrNotAllowed):
@@ -92,9 +92,9 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 	}
 }
 
-// moved takes in a branch that somebody else pushed to: lay the tree out anew
+// openAgain takes in a branch that somebody else pushed to: lay the tree out anew
 // at its tip and repeat the iteration there. Nothing is overwritten.
-func (e *Engine) moved(s *State) (Next, error) {
+func (e *Engine) openAgain(s *State) (Next, error) {
 	if s.Moves++; s.Moves >= maxMoves {
 		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
 	}

@@ -31,7 +31,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Laid = s.HeadTree
 	begins := s.Progress == ""
 	if begins {
-		s.recollect(opened.Earlier)
+		s.takeEarlier(opened.Earlier)
 	}
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
@@ -106,7 +106,7 @@ func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the accepted progress: %w", err)
 	}
-	return e.merged(s, progress.Merge(base, host, human))
+	return e.applyMerge(s, progress.Merge(base, host, human))
 }
 
 // takeInTasks merges what people made of the task list in the pull request.
@@ -115,7 +115,7 @@ func (e *Engine) takeInTasks(s *State, edit PlanEdit) error {
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	doc, err := e.merged(s, progress.MergeTasks(edit.Was, edit.Now, host))
+	doc, err := e.applyMerge(s, progress.MergeTasks(edit.Was, edit.Now, host))
 	if err != nil {
 		return err
 	}
@@ -124,15 +124,15 @@ func (e *Engine) takeInTasks(s *State, edit PlanEdit) error {
 	return nil
 }
 
-// merged is the document after a merge with people's edits, and what follows
+// applyMerge gives the document after a merge with people's edits, and what follows
 // from them for the run.
-func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
+func (e *Engine) applyMerge(s *State, m progress.Merged) (*progress.Doc, error) {
 	for _, c := range m.Changes {
 		if c.TaskID == "" {
 			continue
 		}
 		// The task is judged anew, by what comes of it as it is now.
-		s.anew(c.TaskID)
+		s.resetTask(c.TaskID)
 		if c.Kind == progress.ChangeAdded || c.Kind == progress.ChangeReworded {
 			delete(s.Behind, c.TaskID)
 		}

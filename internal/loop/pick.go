@@ -62,7 +62,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
 				" to retry it"
 		}
-		return e.stuck(s, detail)
+		return e.endStuck(s, detail)
 	}
 	if task.Verify {
 		return e.hostTask(ctx, s, doc, task)
@@ -73,9 +73,9 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	return e.call(ctx, s, doc, task)
 }
 
-// stuck ends a run that has no task left to work. Where it has landed something, the
+// endStuck ends a run that has no task left to work. Where it has landed something, the
 // final checks say first how that stands.
-func (e *Engine) stuck(s *State, detail string) (Next, error) {
+func (e *Engine) endStuck(s *State, detail string) (Next, error) {
 	if len(s.Commits) == 0 || len(gate.At(e.gates(*s), gate.Final)) == 0 {
 		return e.finishStuck(s, detail)
 	}

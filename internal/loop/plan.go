@@ -124,8 +124,8 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// planned takes the plan that the planner wrote, and nothing else that it did.
-func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
+// takePlan takes the plan that the planner wrote, and nothing else that it did.
+func (e *Engine) takePlan(ctx context.Context, s *State) (Next, error) {
 	if err := e.judgePlan(ctx, s); err != nil {
 		return Next{}, err
 	}
@@ -150,7 +150,7 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 		return e.again(s)
 	}
 	for _, t := range doc.Tasks() {
-		s.wrote(planWords(), t.ID)
+		s.noteAuthor(planWords(), t.ID)
 	}
 	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
 	e.tellTooMany(s, done, total)

@@ -36,15 +36,15 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 	}
 	switch {
 	case s.Ended != nil:
-		return e.ended(ctx, s)
+		return e.endCall(ctx, s)
 	case s.Job == prompt.JobPlan:
-		return e.planned(ctx, s)
+		return e.takePlan(ctx, s)
 	case s.Job == prompt.JobSplit:
 		return e.split(ctx, s)
 	case s.Job == prompt.JobReview:
-		return e.reviewed(ctx, s)
+		return e.takeReview(ctx, s)
 	case s.Job == prompt.JobVerify:
-		return e.verified(ctx, s)
+		return e.takeVerification(ctx, s)
 	default:
 		return e.proposeWork(ctx, s)
 	}
@@ -86,7 +86,7 @@ func (e *Engine) requirePlain(ctx context.Context, s *State, c *candidate) (_ Ne
 	if c.task, err = findTask(c.accepted, s.TaskID); err != nil {
 		return Next{}, false, err
 	}
-	if c.landed, err = e.completed(s, c.accepted, ""); err != nil {
+	if c.landed, err = e.completeProgress(s, c.accepted, ""); err != nil {
 		return Next{}, false, err
 	}
 	refused := slices.DeleteFunc(slices.Clone(s.Proposal.Refused), func(r Refusal) bool { return s.holdsProgress(r.Path) })
@@ -185,7 +185,7 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 	if !c.already && !c.idle {
 		return Next{}, false, nil
 	}
-	return e.unchanged(ctx, s, c)
+	return e.requireLook(ctx, s, c)
 }
 
 // requireClean fails an attempt that wrote secrets, or no tests where these are required.

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"slices"
+
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -78,17 +80,17 @@ func (s *State) lastCall(change func(*Iteration)) {
 
 // last is the index in the history of the call at hand; -1 where there was none.
 func (s *State) last() int {
-	for at := len(s.History) - 1; at >= 0; at-- {
-		if s.History[at].Number == s.Number {
+	for at, it := range slices.Backward(s.History) {
+		if it.Number == s.Number {
 			return at
 		}
 	}
 	return -1
 }
 
-// reached adds the hosts of a check to the record of the call it followed, or of
+// addHosts adds the hosts of a check to the record of the call it followed, or of
 // the first one.
-func (s *State) reached(hosts []run.HostUse) {
+func (s *State) addHosts(hosts []run.HostUse) {
 	if len(hosts) > 0 && len(s.History) == 0 {
 		s.EarlyHosts = run.AddHosts(s.EarlyHosts, hosts, maxHosts)
 	}

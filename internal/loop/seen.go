@@ -276,8 +276,8 @@ func failingTests(r gate.Result) []string {
 	return names
 }
 
-// interesting are the paths that an agent should look at first: those of earlier attempts.
-func (s *State) interesting() []string {
+// filesToRead are the paths that an agent should look at first: those of earlier attempts.
+func (s *State) filesToRead() []string {
 	var files []string
 	for _, c := range slices.Backward(s.Seen) {
 		for _, name := range c.Files {

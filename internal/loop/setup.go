@@ -101,7 +101,7 @@ func (e *Engine) watchSetup(ctx context.Context, s *State) (Next, error) {
 		}
 		s.Setup.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
 	}
-	s.reached(status.Hosts)
+	s.addHosts(status.Hosts)
 	e.emit(run.Event{
 		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,
 		Hosts: run.AddHosts(nil, status.Hosts, maxHosts),

@@ -204,15 +204,15 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 // startOver is anew for a task that a person has decided about: nothing of what was
 // said of it is told to the next call.
 func (s *State) startOver(id string) {
-	s.anew(id)
+	s.resetTask(id)
 	delete(s.Behind, id)
 	if id == s.TaskID {
 		s.Brief = Brief{}
 	}
 }
 
-// anew makes a task be judged by what comes of it from now on.
-func (s *State) anew(id string) {
+// resetTask makes a task be judged by what comes of it from now on.
+func (s *State) resetTask(id string) {
 	for _, counts := range []map[string]int{s.Attempts, s.Partial, s.Verified, s.Reopened} {
 		delete(counts, id)
 	}

@@ -214,7 +214,7 @@ func (e *Engine) stepOne(ctx context.Context, s *State) (Next, error) {
 		if err := e.open(ctx, s); err != nil {
 			return Next{}, err
 		}
-		return Next{}, e.takeUp(ctx, s)
+		return Next{}, e.layOutKept(ctx, s)
 	case stageSetup:
 		return e.setup(ctx, s)
 	case stagePick:

@@ -135,7 +135,7 @@ func blockReason(s State, d Decision) string {
 // the task left there; unfinished work that nothing speaks against stays, for the
 // first part to go on from.
 func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
-	parts, err := e.added(ctx, s)
+	parts, err := e.takeTasks(ctx, s)
 	if err != nil {
 		return Next{}, err
 	}
@@ -177,7 +177,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	for _, id := range ids {
 		s.Parents[id] = s.TaskID
 	}
-	s.wrote(s.person(parent), ids...)
+	s.noteAuthor(s.person(parent), ids...)
 	if s.Kept != nil {
 		s.Kept.TaskID = ids[0]
 	}
@@ -267,9 +267,9 @@ func (s *State) Proof() run.Proof {
 	return p
 }
 
-// reviewed takes the tasks a review asks for, and nothing else it did.
-func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
-	added, err := e.added(ctx, s)
+// takeReview takes the tasks a review asks for, and nothing else it did.
+func (e *Engine) takeReview(ctx context.Context, s *State) (Next, error) {
+	added, err := e.takeTasks(ctx, s)
 	if err != nil {
 		return Next{}, err
 	}
@@ -295,7 +295,7 @@ func (e *Engine) reviewed(ctx context.Context, s *State) (Next, error) {
 		if err != nil {
 			return Next{}, fmt.Errorf("add a task: %w", err)
 		}
-		s.wrote(run.Task{}, id)
+		s.noteAuthor(run.Task{}, id)
 		if err := s.await(doc, []string{id}); err != nil {
 			return Next{}, err
 		}

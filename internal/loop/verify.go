@@ -55,7 +55,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 	}
 	verdict := progress.Judge(before, after, s.TaskID)
 	fresh := newTasks(before, verdict.Accepted)
-	s.wrote(run.Task{}, fresh...)
+	s.noteAuthor(run.Task{}, fresh...)
 	if err := s.await(verdict.Accepted, fresh); err != nil {
 		return err
 	}
@@ -112,9 +112,9 @@ func newTasks(before, after *progress.Doc) (ids []string) {
 	return ids
 }
 
-// completed is the progress file as it will be once this task has landed: its
+// completeProgress gives the progress file as it will be once this task has landed: its
 // box ticked, what was done noted, its failed attempts gone. The note is for the log.
-func (e *Engine) completed(s *State, accepted *progress.Doc, note string) (*progress.Doc, error) {
+func (e *Engine) completeProgress(s *State, accepted *progress.Doc, note string) (*progress.Doc, error) {
 	doc := accepted.Clone()
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
@@ -173,8 +173,8 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 	return nil
 }
 
-// added are the tasks of a call that was to write some, whose notes are taken.
-func (e *Engine) added(ctx context.Context, s *State) ([]run.Task, error) {
+// takeTasks gives the tasks of a call that was to write some, whose notes are taken.
+func (e *Engine) takeTasks(ctx context.Context, s *State) ([]run.Task, error) {
 	before, err := s.document(s.Progress)
 	if err != nil {
 		return nil, fmt.Errorf("read the accepted progress: %w", err)
