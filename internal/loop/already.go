@@ -196,8 +196,8 @@ const (
 	maxEvidenceFile = 4 << 20 // bytes of a file
 )
 
-// checkEvidence says what is wrong with the evidence of an answer that agrees, "" for nothing: none of the places that it
-// names exists, or it names neither a place nor a command between backticks.
+// checkEvidence says what is wrong with the evidence of an answer that agrees, "" for nothing: none of
+// the places that it names exists, or it names neither a place nor a command between backticks.
 func (e *Engine) checkEvidence(ctx context.Context, tree string, v prompt.Verification) (string, error) {
 	for i, a := range v.Answers {
 		places := placeInFile().FindAllStringSubmatch(a.Evidence, maxPlaces)
