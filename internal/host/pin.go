@@ -94,9 +94,6 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if err != nil {
 		return err
 	}
-	if p.Default == "" { // laid out by an older version of the program
-		p.Default = gitrepo.OID(s.BaseTree)
-	}
 	snap, err := wt.Snapshot(ctx)
 	if err != nil {
 		return err
@@ -114,17 +111,15 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if err := h.notePinning(p); err != nil {
 		return err
 	}
-	untracked := snap.Untracked
 	if p.Given != snap.Tree {
 		if err := wt.Reset(ctx, p.Given, true); err != nil {
 			return err
 		}
-		untracked = gitrepo.Everywhere() // what was tracked may stay, where it is ignored
 	}
 	if err := wt.RemoveNested(ctx, snap.Nested); err != nil {
 		return err
 	}
-	return wt.Purge(ctx, untracked, publish.SteersAgents)
+	return wt.Purge(ctx, publish.SteersAgents)
 }
 
 // hide is tree without what the agent's command line would run whatever it is
