@@ -26,6 +26,7 @@ require (
 	github.com/rs/zerolog v1.35.1 // logs; the logger travels in the context, as go-githubapp has it
 	github.com/sony/gobreaker/v2 v2.3.0 // whether GitHub is away; in ghapp only
 	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // JSON with comments, as devcontainer.json is written; it has no releases
+	github.com/tidwall/gjson v1.20.3 // where things stand in prd.json; we edit the bytes ourselves
 	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
 	github.com/yuin/goldmark v1.8.7 // where things stand in Markdown; we edit the bytes ourselves
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives them
@@ -82,6 +83,8 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // indirect
 	github.com/shurcooL/graphql v0.0.0-20181231061246-d48a9a75455f // indirect
+	github.com/tidwall/match v1.1.1 // indirect
+	github.com/tidwall/pretty v1.3.0 // indirect
 	github.com/xo/terminfo v1.0.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp v0.69.0 // indirect

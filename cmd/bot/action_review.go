@@ -11,7 +11,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -106,10 +106,7 @@ func (a *actionStep) readReviews(
 // takes in all there is, nothing from before the newest of that is left. What became
 // no task is looked at again, to the same end.
 func unheard(reviews []ghapp.Review, own int64, description string) (list []ghapp.Review) {
-	shown, err := island.Parse(description)
-	if err != nil {
-		shown.Said = nil // nothing is known
-	}
+	shown := publish.SaidIn(description)
 	opened := map[int64]int64{} // conversations, by each comment in them
 	for _, r := range reviews {
 		for _, c := range r.Comments {
@@ -117,7 +114,7 @@ func unheard(reviews []ghapp.Review, own int64, description string) (list []ghap
 		}
 	}
 	heard := func(r ghapp.Review) bool {
-		return slices.ContainsFunc(shown.Said, func(s island.Said) bool {
+		return slices.ContainsFunc(shown, func(s publish.Said) bool {
 			return s.Review == r.ID || slices.ContainsFunc(r.Comments, func(c ghapp.ReviewComment) bool {
 				return c.Conversation() == opened[s.Comment] && c.ID <= s.Comment
 			})

@@ -667,7 +667,7 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	}
 	// What earlier jobs did is told by the branch.
 	for n, want := range map[string]int{
-		" 6 iterations in 3 runs ": 1, "not signed": 0, "- [x] T": 4, "·\u200b [`": 4,
+		" 6 iterations in 3 runs ": 1, "not signed": 0, "- [x] T": 4, "· [`": 4,
 	} {
 		if got := strings.Count(all.Body, n); got != want {
 			t.Errorf("%q is there %d times, want %d:\n%s", n, got, want, all.Body)

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -152,12 +151,18 @@ const versionTimeout = time.Minute
 // answered, and which one the bot was tried with if that is another.
 func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (string, error) {
 	about := backend.About()
-	if len(about.Version) == 0 {
+	cmd, err := backend.Command(agent.Invocation{
+		Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-", Model: "-",
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(cmd.Version) == 0 {
 		return about.Name, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
-	said, err := startsIn(ctx, backend, box, image)
+	said, err := startsIn(ctx, cmd, box, image)
 	if user, ok := errors.AsType[*run.UserError](err); ok {
 		return "", user
 	}
@@ -170,7 +175,7 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", about.Name, sandbox.Describe(box), err),
 			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a "+
 				"wrapper: --agent-path FILE",
-				strings.Join(about.Version, " ")),
+				strings.Join(cmd.Version, " ")),
 			Err: err,
 		}
 	}
@@ -190,17 +195,7 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 
 // startsIn asks an agent for its version as it works: in a home of its own, by the name
 // it has there. It gives what the agent said.
-func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, image string) (said string, err error) {
-	cmd, err := backend.Command(agent.Invocation{Sandbox: box.About().Name, BaseURL: "http://127.0.0.1:1", Token: "-",
-		Model: "-"})
-	if err != nil {
-		return "", err
-	}
-	argv := cmd.Argv[:1]
-	if argv[0] == "node" {
-		argv = cmd.Argv[:2] // a script that was mounted
-	}
-	version := backend.About().Version
+func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image string) (said string, err error) {
 	dir, err := os.MkdirTemp("", "ralph-agent-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)
@@ -215,7 +210,7 @@ func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, i
 		return "", err
 	}
 	spec := sandbox.Spec{
-		Argv: slices.Concat(argv, version[1:]), Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: ws,
+		Argv: cmd.Version, Programs: cmd.Programs, Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: ws,
 		RunDir: filepath.Join(dir, "run"), Image: image, OnOwnerDeath: sandbox.KillWithOwner,
 	}
 	for _, m := range cmd.Mounts {
@@ -241,13 +236,4 @@ func startsIn(ctx context.Context, backend agent.Backend, box sandbox.Sandbox, i
 	defer func() { _ = logs.Close() }()
 	b, err := io.ReadAll(io.LimitReader(logs, 4<<10))
 	return string(b), err
-}
-
-// finalLimit is the header of limits that the gateway makes final for an agent,
-// "" where it tells of limits itself.
-func finalLimit(backend agent.Backend) string {
-	if backend.About().RepeatsLimits {
-		return agent.FinalLimitHeader
-	}
-	return ""
 }

@@ -146,8 +146,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 		}
 		t.FailNow()
 	}
-	// In the local sandbox Copilot is the only one that does not tell.
-	if got.Run.CostUSD <= 0 != (local && name == "copilot") || got.Run.CostUSD > 1 {
+	if got.Run.CostUSD <= 0 || got.Run.CostUSD > 1 {
 		t.Errorf("cost $%f", got.Run.CostUSD)
 	}
 	for _, r := range api.Requests() {
@@ -272,44 +271,4 @@ func TestLocalCLIsWorkBehindTheGateway(t *testing.T) {
 	sameWork(t, func(t *testing.T, name string) cliWork {
 		return worksThePlan(t, name, "", "/tmp", "--sandbox", "local", "--local-isolation", "bwrap")
 	})
-}
-
-// TestCLIsWorkOverACP: two CLIs work a plan over the Agent Client Protocol, by
-// configuration alone, behind the gateway, which has the key and counts.
-func TestCLIsWorkOverACP(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"gemini", "opencode"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir, bin := planned(t, "# Greet\n\n- [ ] Write a greeting\n"), t.TempDir()
-			api, address := newModel(t, cliKey, func(turn agenttest.Turn) agenttest.Reply {
-				switch {
-				case len(turn.Tools) == 0:
-					return agenttest.Say("A title")
-				case turn.Number == 0:
-					return turn.Shell(`env | grep -c ` + cliKey + `; printf 'hello\n' > hello.txt`)
-				default:
-					return agenttest.Done("The greeting is there.")
-				}
-			})
-			env := []string{
-				"OPENAI_API_KEY=" + cliKey, "OPENAI_BASE_URL=" + address + "/v1", "GEMINI_API_KEY=" + cliKey,
-				"GOOGLE_GEMINI_BASE_URL=" + address, "PATH=" + bin + ":" + os.Getenv("PATH"),
-			}
-			got, code, told := runAgent(t, "", dir, env, "--sandbox", "local", "--local-isolation", "bwrap", "--agent", "acp",
-				"--agent-command", agenttest.ACPLine(t, name, bin), "--model", theClis[name], "--gate", "test -s hello.txt")
-			if code != run.ExitComplete || got.Run.Iterations != 1 || len(got.Commits) != 1 || got.Run.CostUSD <= 0 {
-				t.Errorf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)
-			}
-			if text := gitOut(t, dir, "show", "work:hello.txt"); text != "hello" {
-				t.Errorf("hello.txt: %q", text)
-			}
-			for _, r := range api.Requests() {
-				if r.Method == http.MethodPost && r.Header.Get("Authorization") != "Bearer "+cliKey &&
-					r.Header.Get("X-Goog-Api-Key") != cliKey {
-					t.Errorf("%s with the headers %v", r.Path, r.Header)
-				}
-			}
-		})
-	}
 }

@@ -8,15 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
@@ -115,7 +112,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
 		checks = append(checks, c.local(cfg))
 	}
-	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found), c.caches(ctx, cfg, found))
+	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found))
 	if user, ok := c.userFile(); ok {
 		checks = append(checks, user)
 	}
@@ -129,7 +126,7 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 				"with --config", calledAs()),
 		}})
 	}
-	checks = append(checks, c.disk(ctx, cfg),
+	checks = append(checks, c.disk(cfg),
 		finding{what: "configuration", ok: "complete, every key is known"},
 		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
 	checks = append(checks, c.models(ctx, cfg)...)
@@ -265,7 +262,7 @@ func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, 
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	return docker.New(docker.Options{
-		Self: self, Image: cfg.Sandbox.Image, DataDir: dir, HostPaths: cfg.Sandbox.HostPaths,
+		Self: self, Image: cfg.Sandbox.Image, DataDir: dir,
 	})
 }
 
@@ -330,9 +327,7 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) 
 		err = box.Check(ctx)
 	}
 	if err == nil {
-		var facts docker.Facts
-		facts, err = box.Facts(ctx)
-		f.ok = facts.String()
+		f.ok, err = box.Facts(ctx)
 	}
 	f.err = err
 	return f
@@ -386,51 +381,9 @@ func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
 	return f
 }
 
-// caches says what set-up commands left in the data directory: the server's, or
-// without one that of bot run.
-func (c *doctorCmd) caches(ctx context.Context, cfg config.Server, server bool) finding {
-	f := finding{what: "caches", optional: true}
-	dir := cfg.DataDir
-	if !server {
-		if dir, f.err = dataDir(); f.err != nil {
-			return f
-		}
-	}
-	sets, err := host.Caches{Dir: filepath.Join(dir, host.CachesDir)}.Sets(ctx)
-	f.err = err
-	var bytes int64
-	for _, s := range sets {
-		bytes += s.Bytes
-	}
-	f.ok = "the cache of set-up commands is empty"
-	if len(sets) > 0 {
-		f.ok = fmt.Sprintf("%s of set-up commands, %d MiB of %d MiB", strs.Count(len(sets), "outcome"), bytes>>20,
-			cfg.Sandbox.Caches>>20)
-	}
-	return f
-}
-
-// disk says what a server's data directory takes, and what is free beside it.
-func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
+// disk says what is free beside a server's data.
+func (c *doctorCmd) disk(cfg config.Server) finding {
 	f := finding{what: "disk", optional: true}
-	var sizes []string
-	for _, part := range []struct{ name, path string }{
-		{"database", config.DatabaseFile}, {"mirrors", "mirrors"}, {"runs", "runs"}, {"analytics", analyticsFile},
-	} {
-		var size int64
-		err := fstree.Walk(ctx, filepath.Join(cfg.DataDir, part.path), func(e fstree.Entry) error {
-			if e.IsRegular() {
-				size += e.Stat.Size
-			}
-			return nil
-		})
-		if info, serr := os.Lstat(filepath.Join(cfg.DataDir, part.path)); serr == nil && info.Mode().IsRegular() {
-			size, err = info.Size(), nil
-		}
-		if err == nil || size > 0 {
-			sizes = append(sizes, fmt.Sprintf("%s %d MiB", part.name, (size+1<<20-1)>>20))
-		}
-	}
 	free, files, err := machine.FreeDisk(cfg.DataDir)
 	lacks := machine.Room{Disk: free, Files: files}.LacksDisk()
 	switch {
@@ -440,11 +393,10 @@ func (c *doctorCmd) disk(ctx context.Context, cfg config.Server) finding {
 		f.err = err
 	case lacks != "":
 		f.err = &run.UserError{
-			Message: lacks + ": nothing is started, and webhooks are soon refused",
-			Hint:    "make room in " + cfg.DataDir + "; " + calledAs() + " gc removes what nobody needs any more",
+			Message: lacks + ": nothing is started, and webhooks are soon refused", Hint: "make room in " + cfg.DataDir,
 		}
 	default:
-		f.ok = strings.Join(append(sizes, fmt.Sprintf("%d GiB free", free>>30)), ", ")
+		f.ok = fmt.Sprintf("%d GiB free", free>>30)
 	}
 	return f
 }

@@ -630,7 +630,7 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 func (c *runCmd) gateway(
 	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices,
 ) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
-	cfg := gateway.Config{Upstreams: upstreams, FinalLimit: finalLimit(backend), Watch: newWatch()}
+	cfg := gateway.Config{Upstreams: upstreams, Watch: newWatch()}
 	gated := c.gated()
 	switch {
 	case !gated && len(c.Egress) > 0:

@@ -237,7 +237,7 @@ func newParts(
 		}
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
-		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir, HostPaths: cfg.Sandbox.HostPaths,
+		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
 	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
 	if err != nil {
 		return nil, err
@@ -418,7 +418,7 @@ func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger)
 	}
 	return &reconcile.Models{
 		Gateway: gateway.Config{
-			Upstreams: upstreams, FinalLimit: finalLimit(backend), Models: cfg.Model.Allowed, Egress: cfg.Egress,
+			Upstreams: upstreams, Models: cfg.Model.Allowed, Egress: cfg.Egress,
 			Meter:    spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
 			InFlight: gateway.NewInFlight(), Watch: newWatch(),
 		},

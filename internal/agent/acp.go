@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // ACPCommand is the sub-command of our own binary that speaks the Agent Client
@@ -27,8 +31,6 @@ type acp struct {
 func (a acp) About() About {
 	about := a.command.About()
 	about.Name = "acp"
-	about.Version = []string{a.self, ACPCommand, "--hello", a.line}
-	about.RepeatsLimits = true // nobody knows, and some do
 	return about
 }
 
@@ -38,22 +40,80 @@ func (a acp) Command(inv Invocation) (Command, error) {
 	if err != nil {
 		return Command{}, err
 	}
-	self, err := filepath.Abs(a.self)
+	return cmd, client(&cmd, a.self, a.line, inv)
+}
+
+// client puts our client for the protocol in front of an agent's command line.
+func client(cmd *Command, self, line string, inv Invocation) error {
+	self, err := filepath.Abs(self)
 	if err != nil {
-		return Command{}, fmt.Errorf("path of own binary: %w", err)
+		return fmt.Errorf("path of own binary: %w", err)
 	}
 	if inv.Sandbox != SandboxLocal {
 		cmd.Mounts = append(cmd.Mounts, Mount{Host: self, Target: acpSelfTarget})
 		self = acpSelfTarget
 	}
-	cmd.Argv = []string{self, ACPCommand, a.line}
-	return cmd, nil
+	cmd.Argv = []string{self, ACPCommand, line}
+	if cmd.Version == nil {
+		cmd.Version = []string{self, ACPCommand, "--hello", line}
+	}
+	return nil
 }
 
 // NewParser implements Backend.
-func (a acp) NewParser(emit func(Activity)) Parser {
-	return newFeed(emit, &acpDialect{begun: map[string]bool{}})
+func (a acp) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) }
+
+// preset is an installed command line that speaks the Agent Client Protocol: all that
+// has to be known of it is how it is started.
+type preset struct {
+	cli
+
+	// self is the path of our own binary, which holds the client.
+	self string
+	// hides are the files of About.Hides.
+	hides []string
+	// start gives the command line, its environment and the files of its home. It uses
+	// the proxy, or else what the person's environment holds.
+	start func(c cli, inv Invocation, proxied bool) (Command, error)
+	// mount makes the program visible in the sandbox.
+	mount func(c cli, cmd *Command, inv Invocation) error
 }
+
+// About implements Backend.
+func (p preset) About() About {
+	about := p.cli.About()
+	about.Hides = p.hides
+	return about
+}
+
+// Command implements Backend.
+func (p preset) Command(inv Invocation) (Command, error) {
+	proxied, err := p.proxied(inv)
+	if err != nil {
+		return Command{}, err
+	}
+	cmd, err := p.start(p.cli, inv, proxied)
+	if err != nil {
+		return Command{}, err
+	}
+	if err := p.mount(p.cli, &cmd, inv); err != nil {
+		return Command{}, err
+	}
+	if inv.Sandbox == SandboxLocal {
+		cmd.Programs = cmd.Argv[:1]
+	}
+	words := make([]string, len(cmd.Argv))
+	for i, word := range cmd.Argv {
+		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return cmd, client(&cmd, p.self, "exec "+strings.Join(words, " "), inv)
+}
+
+// presetProvider is the name that presets give to a provider of their own.
+const presetProvider = "ralph"
+
+// NewParser implements Backend.
+func (p preset) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) }
 
 // acpDialect reads what package acp prints: the updates of a session as the agent sent
 // them, under the names that the protocol gives them, and the answer to the prompt.
@@ -68,80 +128,84 @@ type acpDialect struct {
 	begun map[string]bool
 }
 
-func (d *acpDialect) event(f *feed, kind string, b []byte) bool {
+func newACPFeed(emit func(Activity)) *feed {
+	return newFeed(emit, &acpDialect{begun: map[string]bool{}})
+}
+
+func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
 	if kind != "agent_message_chunk" {
 		f.endText()
 	}
+	update := e.Get("update")
 	switch kind {
 	case "init":
-		start, ok := pick(b, "agent", "model", "cwd")
-		if !ok {
-			return false
-		}
-		d.cwd = strings.TrimSuffix(text(start[2]), "/")
-		f.result.Version, f.result.Model = oneLine(text(member(start[0], "version"))), oneLine(text(start[1]))
+		d.cwd = strings.Clone(strings.TrimSuffix(text(e.Get("cwd")), "/"))
+		f.result.Version = oneLine(text(e.Get("agent.version")))
+		// Where a preset of ours names the model's provider, it is not the model's name.
+		f.result.Model = oneLine(strings.TrimPrefix(text(e.Get("model")), presetProvider+"/"))
 		f.emit(Activity{Kind: ActivityInit, Text: oneLine(strings.Join([]string{
-			text(member(start[0], "name")), f.result.Version, f.result.Model,
+			text(e.Get("agent.name")), f.result.Version, f.result.Model,
 		}, " "))})
 	case "agent_message_chunk":
 		f.works()
-		f.say(text(member(b, "update", "content", "text")))
+		f.say(text(update.Get("content.text")))
 	case "tool_call", "tool_call_update", "permission":
-		d.call(f, kind, member(b, "update"))
+		d.call(f, kind, update)
 	case "usage_update":
-		if cost := member(b, "update", "cost"); text(member(cost, "currency")) == "USD" {
-			f.result.Usage.CostUSD = min(max(amount(member(cost, "amount")), 0), maxCost)
+		if text(update.Get("cost.currency")) == "USD" {
+			f.cost(update.Get("cost.amount"))
 		}
 		f.other(kind)
 	case "result":
-		end, ok := pick(member(b, "result"), "stopReason", "usage")
-		if !ok {
-			return false
-		}
-		if counts, ok := pick(end[1], "inputTokens", "outputTokens", "thoughtTokens", "cachedReadTokens",
-			"cachedWriteTokens"); ok {
-			f.use(tokens(counts[0]), tokens(counts[1])+tokens(counts[2]), tokens(counts[3]), tokens(counts[4]))
-		}
-		if reason := text(end[0]); reason != "end_turn" {
-			f.fail(OutcomeErrored, "the agent stopped: "+reason)
-			break
-		}
-		f.done()
-		f.other(kind)
+		d.ended(f, e.Get("result"))
 	case "error":
-		acpFailure(f, member(b, "error"))
+		acpFailure(f, e.Get("error"))
 	default: // agent_thought_chunk, plan and whatever comes next
 		f.other(kind)
 	}
 	return true
 }
 
-// call tells of a call of a tool, once, when it is known what it is for.
-func (d *acpDialect) call(f *feed, kind string, update []byte) {
-	call, _ := pick(update, "toolCallId", "kind", "title", "rawInput", "locations", "status")
-	id := text(call[0])
-	id = strings.Clone(id[:min(len(id), maxID)])
-	input, _ := pick(call[3], "command", "pattern", "query", "url")
-	about, path := firstOf(text(input[0]), text(input[1]), text(input[2]), text(input[3])), ""
-	for location := range elements(call[4]) {
-		path = text(member(location, "path"))
-		break
+// ended handles the answer to the prompt.
+func (d *acpDialect) ended(f *feed, result gjson.Result) {
+	f.result.Answered = true
+	if quota := result.Get("_meta.quota.token_count"); quota.IsObject() { // Gemini's way
+		f.use(run.Usage{InputTokens: tokens(quota.Get("input_tokens")), OutputTokens: tokens(quota.Get("output_tokens"))})
+	} else if u := result.Get("usage"); u.IsObject() {
+		f.use(run.Usage{
+			InputTokens:     tokens(u.Get("inputTokens")),
+			OutputTokens:    tokens(u.Get("outputTokens")) + tokens(u.Get("thoughtTokens")),
+			CacheReadTokens: tokens(u.Get("cachedReadTokens")), CacheWriteTokens: tokens(u.Get("cachedWriteTokens")),
+		})
 	}
+	if reason := text(result.Get("stopReason")); reason != "end_turn" {
+		f.fail(OutcomeErrored, "the agent stopped: "+reason)
+		return
+	}
+	f.done()
+	f.other("result")
+}
+
+// call tells of a call of a tool, once, when it is known what it is for.
+func (d *acpDialect) call(f *feed, kind string, call gjson.Result) {
+	id, in := idOf(call.Get("toolCallId")), call.Get("rawInput")
+	about := firstOf(text(in.Get("command")), text(in.Get("pattern")), text(in.Get("query")), text(in.Get("url")))
+	path := text(call.Get("locations.0.path"))
 	if path == d.cwd {
 		path = "" // a command's directory
 	} else if d.cwd != "" {
 		path = strings.TrimPrefix(path, d.cwd+"/")
 	}
-	early := kind == "tool_call" && text(call[5]) == "pending" && about == "" && path == ""
+	early := kind == "tool_call" && text(call.Get("status")) == "pending" && about == "" && path == ""
 	if d.begun[id] || early {
 		f.works()
 		f.other(kind)
 		return
 	}
-	if len(d.begun) < maxBegun {
+	if len(d.begun) < maxIDs {
 		d.begun[id] = true
 	}
-	f.tool(firstOf(text(call[1]), "other"), path, firstOf(about, text(call[2])))
+	f.tool(firstOf(text(call.Get("kind")), "other"), path, firstOf(about, text(call.Get("title"))))
 }
 
 // acpAuthRequired is the protocol's code for an agent that wants to be logged in.
@@ -149,9 +213,8 @@ const acpAuthRequired = -32000
 
 // acpFailure classifies an error of the protocol. Some agents hand on the answer of the
 // model's API as its text, or its status as its code.
-func acpFailure(f *feed, failure []byte) {
-	said, _ := pick(failure, "code", "message", "data")
-	code, message := int(amount(said[0])), text(said[1])
+func acpFailure(f *feed, failure gjson.Result) {
+	code, message := int(failure.Get("code").Int()), text(failure.Get("message"))
 	if code == acpAuthRequired {
 		f.fail(OutcomeAuth, firstOf(message, "the agent wants to be logged in"))
 		return

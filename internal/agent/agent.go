@@ -39,6 +39,11 @@ type Invocation struct {
 // Command is what a sandbox has to run and to provide.
 type Command struct {
 	Argv []string
+	// Version is the command line, in the sandbox, that asks the agent for its version, which
+	// ReadVersion reads; nil for what has none.
+	Version []string
+	// Programs are those that the command starts, which a local sandbox has to show.
+	Programs []string
 	// Env is added to the sandbox's own clean environment. HOME is not in it:
 	// the sandbox gives each start a fresh one, and with it a fresh
 	// configuration of the CLI.
@@ -61,20 +66,14 @@ type Mount struct {
 	Target string
 }
 
-// FinalLimitHeader is the header of an answer that a gateway has made final: its
-// value is the status of the provider's own answer.
-const FinalLimitHeader = "X-Ralph-Provider-Status"
-
 // About is what is known of an agent before it is started.
 type About struct {
 	// Name is the name a person configures.
 	Name string
 	// Binary is the program the agent runs as, for look-up and messages.
 	Binary string
-	// Version is the command line that asks the agent for its version, and Tried the
-	// version it was tried with; nil for what has none. ReadVersion reads the answer.
-	Version []string
-	Tried   string
+	// Tried is the version it was tried with, "" for none.
+	Tried string
 	// Providers are the model APIs the agent speaks, the usual one first; none
 	// for an agent that needs no model, or only one of its own.
 	Providers []run.Provider
@@ -85,11 +84,7 @@ type About struct {
 	// works in the local sandbox only, where nothing but time and iterations
 	// limit what it costs.
 	HoldsCredential bool
-	// RepeatsLimits says that the agent retries rate-limited requests silently, with
-	// no upper bound. A gateway can make an end of that: what it answers instead is
-	// told by FinalLimitHeader.
-	RepeatsLimits bool
-	// Hides are files and directories at the top of the work tree that the agent
+	// Hides are files and directories of the work tree that the agent
 	// must not find: it would run what they name, and cannot be told not to.
 	Hides []string
 }
@@ -113,6 +108,9 @@ type Backend interface {
 // chunks cut anywhere. A Parser serves one goroutine at a time.
 type Parser interface {
 	io.Writer
+	// Final says whether the agent's last message was seen: what its process still does is
+	// no part of the work.
+	Final() bool
 	// Close takes what is left as the last line and gives the outcome. The
 	// exit of the process is not part of it yet: see Result.WithExit.
 	Close() Result
@@ -170,7 +168,7 @@ type Outcome string
 
 // The outcomes. Only OutcomeCompleted, OutcomeErrored and OutcomeEmpty say
 // anything about the task; the others are about the agent's surroundings. For
-// what a person can do about those see Result.DoFirst.
+// what a person can do about those see DoFirst.
 const (
 	// OutcomeCompleted: the last result reports success. Whether anything was
 	// achieved is for the host to verify.
@@ -183,8 +181,9 @@ const (
 	OutcomeAuth Outcome = "auth"
 	// OutcomeCredit: the account is out of credit.
 	OutcomeCredit Outcome = "credit"
-	// OutcomeQuota: the account's quota is used up, and nobody says until when.
-	OutcomeQuota Outcome = "quota"
+	// OutcomeRefused: the agent reports an error, in words that nobody here knows, before
+	// the model has worked; wait and repeat.
+	OutcomeRefused Outcome = "refused"
 	// OutcomeModel: the provider does not know the model, or not for this account.
 	OutcomeModel Outcome = "model"
 	// OutcomeContext: the request is too long for the model before any work was
@@ -217,15 +216,14 @@ type Result struct {
 	Model, Version string
 	// Error is one line for a person, set unless the outcome is completed.
 	Error string
-	// DoFirst is what a person does first about a failure that no task is to
-	// blame for and that the next call meets, too. WithExit sets it.
-	DoFirst string
-	// RetryAt is when a rate limit ends, where the CLI told; otherwise zero.
+	// RetryAt is when a rate limit ends, where the CLI or its words told; otherwise zero.
 	// It comes from the agent's side: bound it before waiting for it.
 	RetryAt time.Time
 	// Lines counts the lines that were not blank, BadLines those of them that
 	// could not be read as an event.
-	Lines, BadLines   int
+	Lines, BadLines int
+	// Answered: the model has said something.
+	Answered          bool
 	ToolCalls         int
 	PermissionDenials int
 	// Truncated: a line was too long to be read, and was dropped.
@@ -234,57 +232,31 @@ type Result struct {
 
 // WithExit combines what the stream said with how the process ended: its exit
 // code, the signal that killed it ("" if none), why the host stopped it ("" if it
-// did not) and the end of its standard error, without secrets. Success takes both
-// a good last result and a good exit, except that an agent the host stopped after
-// its good last result has had its say. A failure that the stream explains keeps
-// that explanation.
-func (r Result) WithExit(code int, signal, reason, stderr string) Result {
+// did not), the end of its standard error, without secrets, and when that was, on
+// the clock of the place where it ran. A result that the stream reports stands, however
+// the process came to its end after it. Without one, success takes a good exit.
+func (r Result) WithExit(code int, signal, reason, stderr string, at time.Time) Result {
 	byExit := r.Outcome == OutcomeByExit
-	r = r.exited(code, signal, reason)
-	if why, said := r.refused(byExit, signal != "" || reason != "", code, stderr); why != "" {
-		r.Outcome, r.Error = why, said
-	} else if said := lastWords(stderr); said != "" && (r.Outcome == OutcomeCrashed || byExit &&
-		r.Outcome == OutcomeErrored) {
-		r.Error += "; it said: " + said
-	}
-	r.DoFirst = r.Outcome.DoFirst()
-	return r
-}
-
-// exited is what the stream and the exit come to.
-func (r Result) exited(code int, signal, reason string) Result {
-	if code == 0 && signal == "" && reason == "" {
-		if r.Outcome == OutcomeByExit {
-			r.Outcome = OutcomeCompleted
-		}
-		return r
-	}
-	switch r.Outcome {
-	case OutcomeByExit:
-		if signal == "" && reason == "" {
-			r.Outcome, r.Error = OutcomeErrored, fmt.Sprintf("the agent exited with code %d", code)
-			return r
-		}
-	case OutcomeCompleted:
-		if reason != "" {
-			return r
-		}
-	case OutcomeEmpty, OutcomeCrashed:
-	default: // the stream explains it
-		return r
-	}
-	said := "without a result"
-	if r.Outcome == OutcomeCompleted {
-		said = "after reporting success"
-	}
-	r.Outcome = OutcomeCrashed
+	stopped := signal != "" || reason != ""
 	switch {
+	case byExit && code == 0 && !stopped:
+		r.Outcome = OutcomeCompleted
+	case byExit && !stopped:
+		r.Outcome, r.Error = OutcomeErrored, fmt.Sprintf("the agent exited with code %d", code)
+	case code == 0 && !stopped, r.Outcome != OutcomeEmpty && !byExit:
 	case reason != "":
-		r.Error = fmt.Sprintf("the agent was stopped %s: %s", said, oneLine(reason))
+		r.Outcome, r.Error = OutcomeCrashed, "the agent was stopped without a result: "+oneLine(reason)
 	case signal != "":
-		r.Error = fmt.Sprintf("the agent was killed by signal %s %s", oneLine(signal), said)
+		r.Outcome, r.Error = OutcomeCrashed, fmt.Sprintf("the agent was killed by signal %s without a result", oneLine(signal))
+	case r.Lines == 0 && (code == 126 || code == 127): // what a shell exits with
+		byExit, r.Outcome = true, OutcomeErrored
 	default:
-		r.Error = fmt.Sprintf("the agent exited with code %d %s", code, said)
+		r.Outcome, r.Error = OutcomeCrashed, fmt.Sprintf("the agent exited with code %d without a result", code)
+	}
+	if r = r.explain(byExit, code, stderr, at); r.Outcome == OutcomeCrashed || byExit && r.Outcome == OutcomeErrored {
+		if said := lastWords(stderr); said != "" {
+			r.Error += "; it said: " + said
+		}
 	}
 	return r
 }
@@ -328,16 +300,11 @@ func Lookup(name string, opts Options) (Backend, error) {
 		c.keys = []string{"OPENAI_API_KEY"}
 		return codex{c}, nil
 	case "gemini":
-		c.pkg, c.tried, c.apis = "@google/gemini-cli", "0.61.0", []run.Provider{run.ProviderGoogle}
-		c.keys = []string{"GEMINI_API_KEY"}
-		return gemini{c}, nil
+		return gemini(c, opts.Self), nil
 	case "opencode":
-		c.pkg, c.tried, c.apis = "opencode-ai", "1.18.33", []run.Provider{run.ProviderOpenAI}
-		c.keys = []string{"OPENAI_API_KEY"}
-		return opencode{c}, nil
+		return opencode(c, opts.Self), nil
 	case "copilot":
-		c.pkg, c.tried, c.apis = "@github/copilot", "1.0.102", []run.Provider{run.ProviderOpenAI}
-		return copilot{c}, nil
+		return copilot(c, opts.Self), nil
 	case "amp":
 		c.pkg = "@sourcegraph/amp" // not tried: it works with its own server only
 		return amp{c}, nil

@@ -146,6 +146,7 @@ func TestClaudeCommand(t *testing.T) {
 				t.Errorf("IS_SANDBOX=%q", got.Env["IS_SANDBOX"])
 			}
 			delete(got.Env, "IS_SANDBOX")
+			tt.want.Version = []string{tt.want.Argv[0], "--version"}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

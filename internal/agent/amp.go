@@ -30,6 +30,7 @@ func (a amp) Command(inv Invocation) (Command, error) {
 		Argv: []string{
 			a.binary(), "--execute", "--stream-json", "--dangerously-allow-all", "--no-color", "--no-notifications", "--no-ide",
 		},
+		Version: []string{a.binary(), "--version"},
 		// It chooses its models itself.
 		Env:     map[string]string{},
 		PassEnv: []string{"AMP_API_KEY", "AMP_URL"},
@@ -37,4 +38,4 @@ func (a amp) Command(inv Invocation) (Command, error) {
 }
 
 // NewParser implements Backend. Amp prints the events of Claude Code.
-func (a amp) NewParser(emit func(Activity)) Parser { return newStream(emit) }
+func (a amp) NewParser(emit func(Activity)) Parser { return newFeed(emit, &claudeDialect{}) }

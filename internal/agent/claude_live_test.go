@@ -82,7 +82,7 @@ func (c *claude) run(ctx context.Context, t *testing.T, inv agent.Invocation) ag
 		if exit.Signal != 0 {
 			signal = exit.Signal.String()
 		}
-		return result.WithExit(exit.Code, signal, "", "")
+		return result.WithExit(exit.Code, signal, "", "", time.Now())
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -30,8 +30,7 @@ type cli struct {
 // About implements Backend.
 func (c cli) About() About {
 	return About{
-		Name: c.name, Binary: c.binary(), Version: []string{c.binary(), "--version"}, Tried: c.tried,
-		Providers: c.apis, Keys: c.keys,
+		Name: c.name, Binary: c.binary(), Tried: c.tried, Providers: c.apis, Keys: c.keys,
 	}
 }
 
@@ -68,25 +67,29 @@ func (c cli) proxied(inv Invocation) (bool, error) {
 // mount makes the program at the person's path visible in a container. Without a
 // path the image is expected to hold it.
 func (c cli) mount(cmd *Command, inv Invocation) error {
-	c.putFirst(cmd, inv)
-	if inv.Sandbox == SandboxLocal || c.path == "" {
-		return nil
-	}
-	host, err := c.native()
-	if err != nil {
-		return err
-	}
-	target := mountDir + c.name
-	cmd.Argv[0] = target
-	cmd.Mounts = append(cmd.Mounts, Mount{Host: host, Target: target})
-	return nil
-}
-
-// putFirst has what lies beside the program found before all else of its name.
-func (c cli) putFirst(cmd *Command, inv Invocation) {
 	if inv.Sandbox == SandboxLocal && c.beside != "" {
 		cmd.Env["PATH"] = c.beside + string(filepath.ListSeparator) + c.env("PATH")
 	}
+	if inv.Sandbox != SandboxLocal && c.path != "" {
+		host, err := c.native()
+		if err != nil {
+			return err
+		}
+		cmd.Argv[0] = mountDir + c.name
+		cmd.Mounts = append(cmd.Mounts, Mount{Host: host, Target: cmd.Argv[0]})
+	}
+	cmd.Version = []string{cmd.Argv[0], "--version"}
+	return nil
+}
+
+// openAI has an agent reach OpenAI's API, and gives the API's address.
+func (c cli) openAI(cmd *Command, inv Invocation, proxied bool) string {
+	if proxied {
+		cmd.Env["OPENAI_API_KEY"] = inv.Token
+		return inv.BaseURL + "/v1"
+	}
+	cmd.PassEnv = []string{"OPENAI_API_KEY"}
+	return firstOf(c.env("OPENAI_BASE_URL"), "https://api.openai.com/v1")
 }
 
 // mountDir is where programs of the host are seen in a container.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/tidwall/gjson"
 )
 
 // codex is the OpenAI Codex CLI.
@@ -19,13 +21,7 @@ func (c codex) Command(inv Invocation) (Command, error) {
 		return Command{}, err
 	}
 	cmd := Command{Env: map[string]string{}}
-	base := firstOf(c.env("OPENAI_BASE_URL"), "https://api.openai.com/v1")
-	if proxied {
-		base = inv.BaseURL + "/v1"
-		cmd.Env["OPENAI_API_KEY"] = inv.Token
-	} else {
-		cmd.PassEnv = []string{"OPENAI_API_KEY"}
-	}
+	base := c.openAI(&cmd, inv, proxied)
 	// A provider of our own: the built-in one wants a login. What is given here
 	// wins over every file, also where the name is taken in one.
 	provider := fmt.Sprintf(`{name="ralph",base_url=%s,env_key="OPENAI_API_KEY",wire_api="responses"}`, quoted(base))
@@ -77,41 +73,30 @@ type codexDialect struct {
 	begun map[string]bool // the items whose start was seen
 }
 
-// maxBegun bounds the items that are remembered: those that never end; maxID how much of
-// the id of each, in bytes.
-const (
-	maxBegun = 1000
-	maxID    = 200
-)
-
-func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
+func (d *codexDialect) event(f *feed, kind string, e gjson.Result) bool {
 	switch kind {
 	case "item.started", "item.updated", "item.completed":
-		return d.item(f, kind, b)
+		return d.item(f, kind, e.Get("item"))
 	case "thread.started":
 		f.emit(Activity{Kind: ActivityInit, Text: "codex"})
 	case "turn.started":
 		f.works()
 		f.other(kind)
 	case "turn.completed":
-		usage, ok := pick(member(b, "usage"), "input_tokens", "output_tokens", "cached_input_tokens",
-			"cache_write_input_tokens")
-		if ok {
-			cached, written := tokens(usage[2]), tokens(usage[3])
-			u := &f.result.Usage
-			u.InputTokens, u.OutputTokens = max(tokens(usage[0])-cached-written, 0), tokens(usage[1])
-			u.CacheReadTokens, u.CacheWriteTokens = cached, written
+		if u := e.Get("usage"); u.IsObject() {
+			cached, written := tokens(u.Get("cached_input_tokens")), tokens(u.Get("cache_write_input_tokens"))
+			f.result.Usage.InputTokens = max(tokens(u.Get("input_tokens"))-cached-written, 0)
+			f.result.Usage.OutputTokens = tokens(u.Get("output_tokens"))
+			f.result.Usage.CacheReadTokens, f.result.Usage.CacheWriteTokens = cached, written
 		}
 		f.done()
 		f.other(kind)
 	case "turn.failed":
-		why, said := codexFailure(text(member(b, "error", "message")))
-		f.fail(why, said)
+		f.fail(codexFailure(text(e.Get("error.message"))))
 	case "error":
-		message := text(member(b, "message"))
+		message := text(e.Get("message"))
 		if attempt, rest, ok := strings.Cut(message, " ("); ok && strings.HasPrefix(attempt, "Reconnecting... ") {
-			why, said := codexFailure(strings.TrimSuffix(rest, ")"))
-			f.wait(why, said)
+			f.wait(codexFailure(strings.TrimSuffix(rest, ")")))
 			break
 		}
 		f.emit(Activity{Kind: ActivityError, Text: oneLine(message)})
@@ -122,29 +107,28 @@ func (d *codexDialect) event(f *feed, kind string, b []byte) bool {
 }
 
 // item handles a part of the agent's work.
-func (d *codexDialect) item(f *feed, event string, b []byte) bool {
-	id, kind := text(member(b, "item", "id")), text(member(b, "item", "type"))
-	id = strings.Clone(id[:min(len(id), maxID)])
+func (d *codexDialect) item(f *feed, event string, item gjson.Result) bool {
+	id, kind := idOf(item.Get("id")), text(item.Get("type"))
 	switch kind {
 	case "":
 		return false
 	case "agent_message":
 		if event == "item.completed" {
 			f.works()
-			f.say(text(member(b, "item", "text")))
+			f.say(text(item.Get("text")))
 			f.endText()
 		}
 	case "error":
-		f.emit(Activity{Kind: ActivityOther, Text: oneLine(text(member(b, "item", "message")))})
+		f.other(text(item.Get("message")))
 	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
 		seen := d.begun[id]
 		if event == "item.completed" {
 			delete(d.begun, id)
-		} else if len(d.begun) < maxBegun {
+		} else if len(d.begun) < maxIDs {
 			d.begun[id] = true
 		}
 		if !seen {
-			d.call(f, kind, member(b, "item"))
+			d.call(f, kind, item)
 		}
 	default: // reasoning, todo_list and whatever comes next
 		f.other(kind)
@@ -152,18 +136,18 @@ func (d *codexDialect) item(f *feed, event string, b []byte) bool {
 	return true
 }
 
-func (d *codexDialect) call(f *feed, kind string, item []byte) {
+func (d *codexDialect) call(f *feed, kind string, item gjson.Result) {
 	switch kind {
 	case "command_execution":
-		f.tool("exec_command", "", text(member(item, "command")))
+		f.tool("exec_command", "", text(item.Get("command")))
 	case "file_change":
-		for change := range elements(member(item, "changes")) {
-			f.tool("apply_patch", text(member(change, "path")), text(member(change, "kind")))
-		}
+		each(item.Get("changes"), func(change gjson.Result) {
+			f.tool("apply_patch", text(change.Get("path")), text(change.Get("kind")))
+		})
 	case "web_search":
-		f.tool(kind, "", text(member(item, "query")))
+		f.tool(kind, "", text(item.Get("query")))
 	default:
-		f.tool(firstOf(text(member(item, "tool")), kind), "", text(member(item, "server")))
+		f.tool(firstOf(text(item.Get("tool")), kind), "", text(item.Get("server")))
 	}
 }
 
@@ -172,8 +156,8 @@ var codexStatus = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b(?s:[^:]*: (.*), url: [^ ]*)?`)
 })
 
-// codexFailure classifies an error by the CLI's own words for it, which come
-// from a closed list, and gives what a person should read.
+// codexFailure classifies an error by the body or the status that the CLI passes on, and
+// gives what a person should read.
 func codexFailure(message string) (Outcome, string) {
 	message = message[:min(len(message), maxRefusal)]
 	if r, ok := readRefusal(message); ok {
@@ -187,23 +171,5 @@ func codexFailure(message string) (Outcome, string) {
 		}
 		return classify(status, ""), message
 	}
-	rest := strings.TrimPrefix(message, "stream disconnected before completion: ")
-	for _, known := range []struct {
-		begins string
-		why    Outcome
-	}{
-		{"You've hit your usage limit", OutcomeRateLimited},
-		{"You’ve hit your usage limit", OutcomeRateLimited},
-		{"Rate limit reached", OutcomeRateLimited},
-		{"Selected model is at capacity", OutcomeRateLimited},
-		{"We’re currently experiencing high demand", OutcomeRateLimited},
-		{"We're currently experiencing high demand", OutcomeRateLimited},
-		{"Quota exceeded", OutcomeCredit},
-		{"Missing environment variable", OutcomeAuth},
-	} {
-		if strings.HasPrefix(rest, known.begins) {
-			return known.why, message
-		}
-	}
-	return OutcomeErrored, message
+	return OutcomeErrored, strings.TrimPrefix(message, "stream disconnected before completion: ")
 }

@@ -77,6 +77,9 @@ func (p *plainText) line(b []byte) {
 	}
 }
 
+// Final implements Parser: nobody can tell before the program ends.
+func (p *plainText) Final() bool { return false }
+
 // Close implements Parser.
 func (p *plainText) Close() Result {
 	if !p.closed {

@@ -1,11 +1,30 @@
 package agent
 
 import (
-	"fmt"
-	"net/http"
-	"strconv"
+	"encoding/json"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/org/ralph-action/internal/run"
+)
+
+const (
+	// maxLine is the longest line that is read as an event.
+	maxLine = 16 << 20
+	// maxCount and maxCost bound what one start may claim to have used, so that
+	// no sum over a run can overflow.
+	maxCount = 1 << 40
+	maxCost  = 1e6
+	// maxTime is the last second of the year 9999: later times cannot be stored.
+	maxTime = 253402300799
+	// maxElements bounds what is looked at of one list: each element becomes an activity.
+	maxElements = 1000
+	// maxIDs bounds the calls that are remembered, those that never end, and maxID how much
+	// of the id of each, in bytes.
+	maxIDs = 1000
+	maxID  = 200
 )
 
 // feed is the parser of an agent that prints one JSON event a line; what the
@@ -18,6 +37,8 @@ type feed struct {
 
 	result Result
 	closed bool
+	// seen is what the start has used so far where the dialect knows that before the end.
+	seen run.Usage
 	// said is the text of the message at hand, which may come in pieces; last is
 	// the one before.
 	said, last []byte
@@ -36,8 +57,8 @@ type feed struct {
 
 // dialect is what the events of one CLI mean.
 type dialect interface {
-	// event handles the event b of that type, and says whether it was one.
-	event(f *feed, kind string, b []byte) bool
+	// event handles an event of that type, and says whether it was one.
+	event(f *feed, kind string, e gjson.Result) bool
 }
 
 func newFeed(emit func(Activity), d dialect) *feed {
@@ -47,6 +68,9 @@ func newFeed(emit func(Activity), d dialect) *feed {
 	f := &feed{dialect: d}
 	f.emit = func(a Activity) {
 		a.Usage = f.result.Usage
+		if f.seen != (run.Usage{}) {
+			a.Usage = f.seen
+		}
 		emit(a)
 	}
 	f.lines = lines{res: &f.result, take: f.line}
@@ -54,18 +78,19 @@ func newFeed(emit func(Activity), d dialect) *feed {
 }
 
 func (f *feed) line(b []byte) {
-	if b[0] != '{' || b[len(b)-1] != '}' {
+	// Valid of the standard library, unlike gjson's, bounds how deep a line may nest.
+	if b[0] != '{' || !json.Valid(b) {
 		f.result.BadLines++ // a banner, a warning, a line cut by a kill
 		return
 	}
-	kind, ok := typePrefix(b)
-	if !ok {
-		kind = text(member(b, "type"))
-	}
-	if kind == "" || !f.dialect.event(f, kind, b) {
+	e := gjson.ParseBytes(b)
+	if kind := text(e.Get("type")); kind == "" || !f.dialect.event(f, kind, e) {
 		f.result.BadLines++
 	}
 }
+
+// Final implements Parser.
+func (f *feed) Final() bool { return f.finished || f.failed != "" }
 
 // Close implements Parser.
 func (f *feed) Close() Result {
@@ -87,7 +112,9 @@ func (f *feed) Close() Result {
 	default:
 		r.Outcome, r.Error = OutcomeEmpty, "the agent ended without a result"
 	}
-	r.FinalText = tail(string(f.last))
+	if r.FinalText == "" {
+		r.FinalText = tail(string(f.last))
+	}
 	if r.Outcome == OutcomeRateLimited {
 		r.RetryAt = f.resetsAt
 	}
@@ -114,6 +141,7 @@ func (f *feed) endText() {
 	if len(f.said) == 0 {
 		return
 	}
+	f.result.Answered = true
 	if line := oneLine(string(f.said)); line != "" {
 		f.emit(Activity{Kind: ActivityText, Text: line})
 	}
@@ -129,7 +157,7 @@ func (f *feed) tool(name, path, about string) {
 }
 
 // works notes that the agent goes on.
-func (f *feed) works() { f.finished, f.waiting = false, "" }
+func (f *feed) works() { f.finished, f.failed, f.waiting = false, "", "" }
 
 // done notes that the agent came to its end and reports success.
 func (f *feed) done() { f.finished, f.failed, f.waiting = true, "", "" }
@@ -148,121 +176,65 @@ func (f *feed) wait(why Outcome, reason string) {
 }
 
 // use adds to what was used.
-func (f *feed) use(input, output, cacheRead, cacheWrite int64) {
-	u := &f.result.Usage
-	u.InputTokens = bound(u.InputTokens + max(input, 0))
-	u.OutputTokens = bound(u.OutputTokens + max(output, 0))
-	u.CacheReadTokens = bound(u.CacheReadTokens + max(cacheRead, 0))
-	u.CacheWriteTokens = bound(u.CacheWriteTokens + max(cacheWrite, 0))
+func (f *feed) use(u run.Usage) {
+	r := &f.result.Usage
+	r.InputTokens = bound(r.InputTokens + max(u.InputTokens, 0))
+	r.OutputTokens = bound(r.OutputTokens + max(u.OutputTokens, 0))
+	r.CacheReadTokens = bound(r.CacheReadTokens + max(u.CacheReadTokens, 0))
+	r.CacheWriteTokens = bound(r.CacheWriteTokens + max(u.CacheWriteTokens, 0))
+	r.Turns = int(bound(int64(r.Turns) + int64(max(u.Turns, 0))))
 }
 
-// refusal is an error of a model API, as its body tells it.
-type refusal struct {
-	status  int
-	kind    string // the API's name for it
-	message string
-	after   time.Duration // when to come back, 0 if it does not say
+// cost sets what was used in dollars, all in all.
+func (f *feed) cost(v gjson.Result) {
+	if v.Type == gjson.Number {
+		f.result.Usage.CostUSD = min(max(v.Num, 0), maxCost)
+	}
 }
 
-const (
-	// maxRefusal bounds the body of an error that is looked into, in bytes.
-	maxRefusal = 64 << 10
-	// maxNested bounds how deep one body may lie in others. Google's clients nest
-	// two.
-	maxNested = 3
-)
-
-// readRefusal reads the body of an error in the form of any of the APIs; ok is
-// false for what has none of them. What follows the body does not matter: some
-// CLIs put words of their own there. A message may itself hold such a body, which
-// counts where it has a status: Google's clients nest them.
-func readRefusal(body string) (r refusal, ok bool) {
-	for range maxNested {
-		inner, read := refusalOf(body)
-		if !read {
-			break
-		}
-		if !ok || inner.status != 0 {
-			r = inner
-		}
-		ok, body = true, inner.message
+// text is the string that a value holds, "" if it holds something else.
+func text(v gjson.Result) string {
+	if v.Type != gjson.String {
+		return ""
 	}
-	return r, ok
+	return v.Str
 }
 
-// refusalOf reads one body, whatever its message holds.
-func refusalOf(body string) (r refusal, ok bool) {
-	b := []byte(body[:min(len(body), maxRefusal)])
-	end := valueEnd(b, blank(b, 0))
-	if end < 0 {
-		return r, false
+// tokens is a count, within the bounds of what one start may claim.
+func tokens(v gjson.Result) int64 {
+	if v.Type != gjson.Number {
+		return 0
 	}
-	b = b[:end]
-	for range maxNested {
-		values, ok := pick(b, "error", "message", "type", "code", "status", "details")
-		if !ok {
-			return r, false
-		}
-		if inner := values[0]; len(inner) > 0 && inner[0] == '{' {
-			b = inner
-			continue
-		}
-		return refusalWith(text(values[1]), text(values[2]), values[3], text(values[4]), values[5])
-	}
-	return r, false
+	return int64(min(max(v.Num, 0), maxCount))
 }
 
-// refusalWith is the refusal with these members; ok is false where none of them says
-// what it is.
-func refusalWith(message, kind string, code []byte, state string, details []byte) (r refusal, ok bool) {
-	if message == "" && kind == "" && state == "" {
-		return r, false
+// each gives the first elements of a list to do.
+func each(list gjson.Result, do func(gjson.Result)) {
+	if !list.IsArray() {
+		return
 	}
-	r = refusal{message: message, kind: firstOf(text(code), state, kind)}
-	if n := amount(code); n >= 100 && n < 600 {
-		r.status = int(n)
-	}
-	for detail := range elements(details) {
-		if d, err := time.ParseDuration(text(member(detail, "retryDelay"))); err == nil && d > 0 {
-			r.after = d
+	n := 0
+	list.ForEach(func(_, v gjson.Result) bool {
+		do(v)
+		n++
+		return n < maxElements
+	})
+}
+
+// bound keeps a count between 0 and maxCount.
+func bound(n int64) int64 { return min(max(n, 0), maxCount) }
+
+// idOf is the id of a call, to remember it by.
+func idOf(v gjson.Result) string {
+	id := text(v)
+	return strings.Clone(id[:min(len(id), maxID)])
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
 		}
 	}
-	return r, true
-}
-
-// outcome is the class of a refusal.
-func (r refusal) outcome() Outcome {
-	switch r.kind {
-	case "rate_limit_exceeded", "rate_limit_error", "overloaded_error", "RESOURCE_EXHAUSTED", "server_is_overloaded",
-		"slow_down":
-		return OutcomeRateLimited
-	case "insufficient_quota", "billing_error", "billing_hard_limit_reached":
-		return OutcomeCredit
-	case "invalid_api_key", "authentication_error", "permission_error", "UNAUTHENTICATED", "PERMISSION_DENIED":
-		return OutcomeAuth
-	case "model_not_found":
-		return OutcomeModel
-	case "context_length_exceeded", "request_too_large":
-		return OutcomeContext
-	}
-	return classify(r.status, "")
-}
-
-// retryAfter reads the header of that name: seconds, or a date.
-func retryAfter(value string, now time.Time) time.Time {
-	if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil && n > 0 && n < 1<<30 && !now.IsZero() {
-		return now.Add(time.Duration(n) * time.Second)
-	}
-	if t, err := http.ParseTime(value); err == nil {
-		return t.UTC()
-	}
-	return time.Time{}
-}
-
-// statusText says what the API answered, where the agent does not.
-func statusText(status int, message string) string {
-	if message != "" {
-		return message
-	}
-	return fmt.Sprintf("the model API answered %d", status)
+	return ""
 }

@@ -23,7 +23,7 @@ type recording struct {
 func recordings(t testing.TB) []recording {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*/*/*.jsonl")
-	if err != nil || len(files) < 20 {
+	if err != nil || len(files) < 15 {
 		t.Fatalf("%d recordings, %v", len(files), err)
 	}
 	var all []recording

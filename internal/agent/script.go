@@ -76,7 +76,7 @@ func (s scripted) Check(look func(file string) (string, error)) error {
 }
 
 // NewParser implements Backend: the scripted agent speaks as Claude Code does.
-func (s scripted) NewParser(emit func(Activity)) Parser { return newStream(emit) }
+func (s scripted) NewParser(emit func(Activity)) Parser { return newFeed(emit, &claudeDialect{}) }
 
 // Script is what the scripted agent does.
 type Script struct {

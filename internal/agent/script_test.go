@@ -85,7 +85,7 @@ func prompt(task string, mode run.Mode, attempt int) string {
 // act runs the agent in this process and gives its exit code and result.
 func act(t *testing.T, script, dir, prompt string) (int, Result) {
 	t.Helper()
-	p := newStream(nil)
+	p := newFeed(nil, &claudeDialect{})
 	code, err := RunScript(t.Context(), []byte(script), strings.NewReader(prompt), p, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestHangEndsWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan struct{})
 	go func() { <-seen; cancel() }()
-	p := newStream(nil)
+	p := newFeed(nil, &claudeDialect{})
 	code, err := RunScript(ctx, []byte("default: [{misbehave: hang}]"), strings.NewReader(prompt("T1", run.ModeBuild, 1)),
 		&notify{p, seen}, tree(t, progressText))
 	if err != nil || code != 143 || p.Close().Outcome != OutcomeEmpty {
@@ -377,7 +377,7 @@ func TestHangEndsWithAKill(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	seen := make(chan struct{})
 	go func() { <-seen; cancel() }()
-	p := newStream(nil)
+	p := newFeed(nil, &claudeDialect{})
 	_, err = proc.Run(ctx, proc.Cmd{
 		Path: self, Args: []string{ScriptCommand, "--script", script}, Dir: tree(t, progressText), Env: agentEnv(),
 		Stdin: strings.NewReader(prompt("T1", run.ModeBuild, 1)), Stdout: &notify{p, seen},
@@ -386,7 +386,7 @@ func TestHangEndsWithAKill(t *testing.T) {
 	if !ok || exit.Signal != syscall.SIGTERM {
 		t.Fatalf("ended with %v", err)
 	}
-	if got := p.Close().WithExit(exit.Code, exit.Signal.String(), "", ""); got.Outcome != OutcomeCrashed {
+	if got := p.Close().WithExit(exit.Code, exit.Signal.String(), "", "", noon); got.Outcome != OutcomeCrashed {
 		t.Errorf("outcome %s: %s", got.Outcome, got.Error)
 	}
 }
@@ -534,7 +534,7 @@ func TestScriptedToolUse(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, progressText)
 	var seen []Activity
-	p := newStream(func(a Activity) { seen = append(seen, a) })
+	p := newFeed(func(a Activity) { seen = append(seen, a) }, &claudeDialect{})
 	const script = `default: [{use: [{tool: Read, file: a.go, times: 3}, {tool: Bash, command: go test ./...}]}]`
 	if _, err := RunScript(t.Context(), []byte(script), strings.NewReader(prompt("T1", run.ModeBuild, 1)), p,
 		dir); err != nil {

@@ -3,8 +3,7 @@ package agent
 import (
 	"strings"
 	"testing"
-
-	"github.com/org/ralph-action/internal/run"
+	"time"
 )
 
 // result is a result event of Claude Code.
@@ -31,9 +30,6 @@ func TestTroubleIsNoTasks(t *testing.T) {
 		"claude: credit": {
 			"claude", result("true", "Credit balance is too low"), "", 0, OutcomeCredit, "Credit balance is too low",
 		},
-		"claude: credit, exit 1": {
-			"claude", result("true", "Credit balance is too low"), "", 1, OutcomeCredit, "Credit balance is too low",
-		},
 		"claude: credit after work": {
 			"claude", used + result("true", "Credit balance is too low"), "", 1, OutcomeCredit, "Credit balance",
 		},
@@ -42,35 +38,25 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			result("true", `API Error: 400 {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"Your credit balance is too low to access the Anthropic API.\"}}`),
 			"", 1, OutcomeCredit, "credit balance",
 		},
-		"claude: called a success": {
-			"claude", result("false", "Credit balance is too low"), "", 0, OutcomeCredit, "Credit balance",
-		},
-		"claude: key, a success": {"claude", result("false", noKey), "", 0, OutcomeAuth, "Please run /login"},
-		"claude: key":            {"claude", result("true", noKey), "", 1, OutcomeAuth, "Please run /login"},
 		"claude: 401": {
 			"claude",
 			result("true", `API Error: 401 {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"OAuth token has expired.\"}} · Please run /login`),
 			"", 1, OutcomeAuth, "401",
 		},
-		"claude: 401, a success": {"claude", result("false", "API Error: 401 unheard of"), "", 0, OutcomeAuth, "401"},
+		"claude: key":            {"claude", used + result("true", noKey), "", 1, OutcomeAuth, "Please run /login"},
+		"claude: key, a success": {"claude", result("false", noKey), "", 0, OutcomeAuth, "Please run /login"},
+		"claude: model": {
+			"claude", result("true", "There’s an issue with the selected model (opus-9). It may not exist."), "", 1, OutcomeModel, "opus-9",
+		},
 		"claude: failed to": {
 			"claude", result("true", "Failed to authenticate. API Error: 401 Invalid bearer token"), "", 1, OutcomeAuth,
 			"bearer",
-		},
-		"claude: token": {
-			"claude", result("true", "OAuth token has expired. Please obtain a new token"), "", 1, OutcomeAuth, "OAuth",
-		},
-		"claude: model": {
-			"claude",
-			result("true", "There’s an issue with the selected model (opus-9). It may not exist or you may not have access to it."),
-			"", 1, OutcomeModel, "opus-9",
 		},
 		"claude: model by status": {
 			"claude", `{"type":"result","subtype":"success","is_error":true,"api_error_status":404,"result":"model: opus-9"}`,
 			"", 1, OutcomeModel, "opus-9",
 		},
-		"claude: too long at once":    {"claude", result("true", "Prompt is too long"), "", 1, OutcomeContext, "too long"},
-		"claude: too long, a success": {"claude", result("false", "Prompt is too long"), "", 0, OutcomeContext, "too long"},
+		"claude: too long at once": {"claude", result("true", "Prompt is too long"), "", 1, OutcomeContext, "too long"},
 		"claude: too long after work": {
 			"claude", used + result("true", "Prompt is too long"), "", 1, OutcomeErrored, "Prompt is too long",
 		},
@@ -78,47 +64,66 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			"claude", used + `{"type":"result","subtype":"success","is_error":true,"api_error_status":413,"result":"too large"}`,
 			"", 1, OutcomeErrored, "too large",
 		},
-		"claude: a reset is a wait": {
-			"claude", result("true", "API Error: Request rejected (429) · This request would exceed your rate limit"), "", 1,
-			OutcomeRateLimited, "429",
-		},
-		"claude: a limit in words": {
-			"claude", result("true", "You've hit your limit · resets 3pm (UTC)"), "", 1, OutcomeRateLimited, "resets",
-		},
 		"claude: the provider is down": {
 			"claude", result("true", "API Error: 500 Internal server error"), "", 1, OutcomeUnavailable, "500",
 		},
-		"claude: no connection": {
-			"claude", result("true", "API Error: Connection error."), "", 1, OutcomeUnavailable, "Connection",
-		},
-		"claude: stderr alone": {"claude", "", "node: warning\nError: " + noKey + "\n", 1, OutcomeAuth, noKey},
-		"claude: a request of ours": {
-			"claude", result("true", "API Error: 400 run token refused"), "", 1, OutcomeErrored, "refused",
-		},
-		"claude: prose": {
-			"claude", used + result("false", "Credit balance is too low"), "", 0, OutcomeCompleted, "",
-		},
-		"claude: prose that used none": {
-			"claude", result("false", "Credit balance is too low: the page says so now."), "", 0, OutcomeCompleted, "",
-		},
 		"claude: out of turns": {
 			"claude",
-			`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (2)"]}`,
+			used + `{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (2)"]}`,
 			"Credit balance is too low", 1, OutcomeErrored, "turns",
+		},
+		// What nobody knows, before any work: a wait. After work it is the task's.
+		"claude: a login":       {"claude", result("true", "Log in again"), "", 1, OutcomeRefused, "Log in"},
+		"claude: no connection": {"claude", result("true", "API Error: Connection error."), "", 1, OutcomeRefused, "Connection"},
+		"claude: of tomorrow":   {"claude", result("true", "Your plan rests today"), "", 1, OutcomeRefused, "rests"},
+		"claude: unheard of, after work": {
+			"claude", used + result("true", "Your plan rests today"), "", 1, OutcomeErrored, "rests",
+		},
+		"codex: of tomorrow": {"codex", `{"type":"turn.failed","error":{"message":"No."}}`, "", 1, OutcomeRefused, "No."},
+		"codex: 503": {
+			"codex", `{"type":"turn.failed","error":{"message":"unexpected status 503 Service Unavailable: x"}}`, "", 1,
+			OutcomeUnavailable, "503",
+		},
+		// Limits in words, also called a success, also of a program that only prints.
+		"claude: a limit": {
+			"claude", result("true", "You've hit your limit · resets 3pm (UTC)"), "", 1, OutcomeRateLimited, "resets",
+		},
+		"claude: a limit after work": {
+			"claude", used + result("true", "You’re out of extra usage · resets 9pm"), "", 1, OutcomeRateLimited, "resets",
+		},
+		"claude: a limit, a success": {
+			"claude", result("false", "Session limit reached ∙ resets 6am"), "", 0, OutcomeRateLimited, "resets",
+		},
+		"codex: a limit": {
+			"codex", `{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again at 3 PM."}}`, "", 1,
+			OutcomeRateLimited, "3 PM",
+		},
+		"command: a limit on stdout": {
+			"command", "I begin.\nClaude AI usage limit reached|1795905798\n", "", 1, OutcomeRateLimited, "1795905798",
+		},
+		"command: a limit on stderr": {"command", "", "x\nDaily quota exceeded\n", 1, OutcomeRateLimited, "quota"},
+		"prose": {
+			"claude", used + result("false", "Session limit reached ∙ resets 6am"), "", 0, OutcomeCompleted, "",
+		},
+		"prose of a program": {
+			"command", "Credit balance is too low\nis what the page says now.\n", "", 0, OutcomeCompleted, "",
+		},
+		"prose of limits": {
+			"command", "The page now says: limit reached, resets 6am.\n", "", 0, OutcomeCompleted, "",
+		},
+		"words later on": {
+			"codex", `{"type":"item.completed","item":{"type":"agent_message","text":"x"}}` + "\n" +
+				`{"type":"turn.failed","error":{"message":"the diff says that a limit was reached, resets 3pm"}}`, "", 1, OutcomeErrored, "diff",
 		},
 
 		"codex: quota": {
-			"codex", `{"type":"turn.failed","error":{"message":"Quota exceeded. Check your plan and billing details."}}`, "", 1,
-			OutcomeCredit, "Quota",
+			"codex",
+			`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}"}}`, "", 1,
+			OutcomeCredit, "pay first",
 		},
 		"codex: model": {
 			"codex",
 			`{"type":"turn.failed","error":{"message":"{\"error\":{\"message\":\"The requested model 'gpt-9' does not exist.\",\"code\":\"model_not_found\"}}"}}`,
-			"", 1, OutcomeModel, "gpt-9",
-		},
-		"codex: model, plan": {
-			"codex",
-			`{"type":"turn.failed","error":{"message":"{\"detail\":1,\"message\":\"The 'gpt-9' model is not supported when using Codex with a ChatGPT account.\"}"}}`,
 			"", 1, OutcomeModel, "gpt-9",
 		},
 		"codex: model, 404": {
@@ -126,76 +131,19 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			`{"type":"turn.failed","error":{"message":"unexpected status 404 Not Found: x, url: http://h/v1/responses"}}`, "", 1,
 			OutcomeModel, "404",
 		},
-		"codex: context": {
-			"codex",
-			`{"type":"turn.failed","error":{"message":"Codex ran out of room in the model's context window. Start a new thread."}}`,
-			"", 1, OutcomeContext, "room",
+		"codex: no result": {
+			"codex", "", "error: Missing environment variable: `OPENAI_API_KEY`.", 1, OutcomeCrashed, "OPENAI_API_KEY",
 		},
-		"codex: key on stderr": {
-			"codex", "", "2026-11-22T10:00:00Z ERROR codex_core: error: Missing environment variable: `OPENAI_API_KEY`.", 1,
-			OutcomeAuth, "OPENAI_API_KEY",
-		},
-		"gemini: key": {
-			"gemini",
-			`{"type":"result","status":"error","error":{"message":"[API Error: {\"error\":{\"code\":400,\"message\":\"API key not valid. Please pass a valid API key.\",\"status\":\"INVALID_ARGUMENT\"}}]"}}`,
+		"acp: key of Google": {
+			"acp",
+			`{"type":"error","error":{"code":-32603,"message":"{\"error\":{\"code\":400,\"message\":\"API key not valid. Please pass a valid API key.\"}}"}}`,
 			"", 1, OutcomeAuth, "API key",
 		},
-		"gemini: model": {
-			"gemini",
-			`{"type":"result","status":"error","error":{"message":"[API Error: {\"error\":{\"code\":404,\"message\":\"models/gemini-9 is not found for API version v1beta\",\"status\":\"NOT_FOUND\"}}]"}}`,
-			"", 1, OutcomeModel, "gemini-9",
-		},
-		"gemini: quota": {
-			"gemini",
-			`{"type":"result","status":"error","error":{"message":"You have exhausted your daily quota on this model."}}`, "", 1,
-			OutcomeQuota, "daily",
-		},
-		"gemini: context": {
-			"gemini",
-			`{"type":"result","status":"error","error":{"message":"[API Error: {\"error\":{\"code\":400,\"message\":\"The input token count (2) exceeds the maximum number of tokens allowed (1).\",\"status\":\"INVALID_ARGUMENT\"}}]"}}`,
-			"", 1, OutcomeContext, "token count",
-		},
-		"opencode: model": {
-			"opencode",
-			`{"type":"error","error":{"name":"APIError","data":{"message":"The model ` + "`gpt-9`" +
-				` does not exist or you do not have access to it.","statusCode":404}}}`,
-			"", 1, OutcomeModel, "gpt-9",
-		},
-		"opencode: context": {
-			"opencode",
-			`{"type":"error","error":{"name":"APIError","data":{"message":"x","statusCode":400,"responseBody":"{\"error\":{\"message\":\"x\",\"code\":\"context_length_exceeded\"}}"}}}`,
-			"", 1, OutcomeContext, "x",
-		},
-		"copilot: quota": {
-			"copilot", `{"type":"session.error","data":{"errorType":"quota","message":"no requests left"}}`, "", 1, OutcomeQuota,
-			"no requests",
-		},
-		"copilot: not signed in": {
-			"copilot", "", "Error: No authentication information found.", 1, OutcomeAuth, "No authentication",
-		},
 
-		// A program that only prints: its words count where it failed.
-		"command: on stdout": {
-			"command", "I begin.\nCredit balance is too low\n", "", 1, OutcomeCredit, "Credit balance is too low",
-		},
-		"command: on stderr": {
-			"command", "", "Traceback\nError: Incorrect API key provided: sk-…\n", 1, OutcomeAuth, "Incorrect API key",
-		},
-		"command: nothing else": {
-			"command", "Credit balance is too low\n", "", 0, OutcomeCredit, "Credit balance is too low",
-		},
-		"command: prose": {
-			"command", "Invalid API key is what the page says now.\n", "", 0, OutcomeCompleted, "",
-		},
-		"command: prose before": {
-			"command", "Credit balance is too low\nis what the page says now.\n", "", 0, OutcomeCompleted, "",
-		},
-		"command: prose, and fails": {"command", "The test shows: Invalid API key.\n", "", 1, OutcomeErrored, "code 1"},
 		"command: fails": {
 			"command", "x", "first\n\x1b[31mline 41: no such table\x1b[0m\n\n", 3, OutcomeErrored,
 			"exited with code 3; it said: first | line 41: no such table",
 		},
-		"command: too long": {"command", "", "Prompt is too long", 1, OutcomeErrored, "Prompt is too long"},
 		"command: not found, dash": {
 			"command", "", "sh: 1: my-agent: not found\n", 127, OutcomeMissing,
 			"the program my-agent was not found in the sandbox (exit code 127)",
@@ -204,8 +152,8 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			"command", "", "sh: line 1: my-agent: command not found\n", 127, OutcomeMissing,
 			"the program my-agent was not found",
 		},
-		"command: no interpreter": {
-			"command", "", "/usr/bin/env: ‘node’: No such file or directory\n", 127, OutcomeMissing,
+		"claude: no interpreter": {
+			"claude", "", "/usr/bin/env: ‘node’: No such file or directory\n", 127, OutcomeMissing,
 			"the program node was not found",
 		},
 		"command: not executable": {
@@ -218,15 +166,52 @@ func TestTroubleIsNoTasks(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result.WithExit(tt.code, "", "", tt.stderr)
+			got := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result.WithExit(tt.code, "", "", tt.stderr, noon)
 			if got.Outcome != tt.want || !strings.Contains(got.Error, tt.says) {
 				t.Errorf("%s: %q, want %s: %q", got.Outcome, got.Error, tt.want, tt.says)
 			}
-			blamed := tt.want == OutcomeCompleted || tt.want == OutcomeErrored || tt.want == OutcomeRateLimited
-			if (got.DoFirst == "") != blamed {
-				t.Errorf("%s: do first %q", got.Outcome, got.DoFirst)
+			if timed := strings.Contains(tt.says, "resets") || strings.Contains(tt.says, "3 PM"); timed && got.Outcome.Waits() && got.RetryAt.IsZero() {
+				t.Error("nobody knows until when")
 			}
 		})
+	}
+}
+
+// noon is a Saturday's.
+var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+
+// TestWhenLimitsEnd: in the zone that the words name, else in that of the place.
+func TestWhenLimitsEnd(t *testing.T) {
+	t.Parallel()
+	tokyo, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for words, want := range map[string]string{
+		"You've hit your session limit · resets 10am (Europe/Zurich)":      "2026-11-29T09:00:00Z",
+		"You've hit your session limit · resets 2:30pm (Europe/Zurich)":    "2026-11-28T13:30:00Z",
+		"You've hit your limit · resets 12:04pm (UTC)":                     "2026-11-28T12:04:00Z",
+		"You're out of extra usage · resets 9pm":                           "2026-11-29T12:00:00Z",
+		"Session limit reached ∙ resets 12am":                              "2026-11-28T15:00:00Z",
+		"Weekly limit reached ∙ resets Mon 9am":                            "2026-11-30T00:00:00Z",
+		"Weekly limit reached ∙ resets Dec 3 at 9am (UTC)":                 "2026-12-03T09:00:00Z",
+		"You've hit your usage limit. Try again at 10:15 PM.":              "2026-11-28T13:15:00Z",
+		"You've hit your usage limit. Try again at Dec 3rd, 2026 3:00 PM.": "2026-12-03T06:00:00Z",
+		"You've hit your usage limit. Try again in 3 hours 12 minutes.":    "2026-11-28T15:12:00Z",
+		"You've hit your usage limit. Try again in 2 days 1 hour.":         "2026-11-30T13:00:00Z",
+		"Rate limit reached. Please try again in 20s.":                     "2026-11-28T12:00:20Z",
+		"Claude AI usage limit reached|1795905798":                         "2026-11-28T22:43:18Z",
+		"Limit reached, resets at 21:30":                                   "2026-11-28T12:30:00Z",
+		"Limit reached":                                                    "", "resets 25pm": "", "resets 13am": "", "resets Feb 45 at 3pm": "", "resets 9": "",
+		"resets 9pm (No/Where)": "2026-11-29T12:00:00Z",
+	} {
+		got := ""
+		if end := limitEnd(words, noon.In(tokyo)); !end.IsZero() {
+			got = end.Format(time.RFC3339)
+		}
+		if got != want {
+			t.Errorf("%q ends at %q, want %q", words, got, want)
+		}
 	}
 }
 
@@ -234,14 +219,10 @@ func TestTroubleIsNoTasks(t *testing.T) {
 func TestTroubleOfWhatWasStopped(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Result{{Outcome: OutcomeEmpty}, {Outcome: OutcomeByExit}} {
-		got := r.WithExit(143, "SIGTERM", "idle_timeout", "Invalid API key")
-		if got.Outcome != OutcomeCrashed || got.DoFirst != "" || !strings.Contains(got.Error, "idle_timeout") {
+		got := r.WithExit(143, "SIGTERM", "idle_timeout", "Daily quota exceeded", noon)
+		if got.Outcome != OutcomeCrashed || !strings.Contains(got.Error, "idle_timeout") {
 			t.Errorf("%s: %+v", r.Outcome, got)
 		}
-	}
-	done := Result{Outcome: OutcomeCompleted, FinalText: "Done.", Usage: run.Usage{OutputTokens: 1}}
-	if got := done.WithExit(0, "", "", "Invalid API key"); got.Outcome != OutcomeCompleted || got.DoFirst != "" {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -205,9 +204,6 @@ type Sandbox struct {
 	Disk, Files int64
 	// Caches, in bytes, bounds what set-up commands made for all repositories.
 	Caches int64
-	// HostPaths are the directories of the bot's container on the machine that
-	// the engine runs on.
-	HostPaths map[string]string
 }
 
 // Transcripts says how long the words of agents are kept, and how much of them.
@@ -266,8 +262,6 @@ type serverFile struct {
 		Disk   bytesize `yaml:"disk"`
 		Files  whole    `yaml:"files"`
 		Caches bytesize `yaml:"caches"`
-		// HostPaths is needed only where the engine cannot be asked.
-		HostPaths map[string]string `yaml:"host_paths"`
 
 		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
@@ -479,7 +473,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
-			HostPaths: f.Sandbox.HostPaths,
 		},
 		AllowLocalSandbox: f.AllowLocalSandbox,
 		Limits:            limits(f.Limits.Run, report).WithDefaults(d.Limits),
@@ -642,13 +635,6 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 	}
 	if s.Disk < 16<<20 {
 		report("$.sandbox.disk", "must be at least 16m")
-	}
-	for _, dir := range slices.Sorted(maps.Keys(s.HostPaths)) {
-		if on := s.HostPaths[dir]; !filepath.IsAbs(dir) || !filepath.IsAbs(on) || filepath.Clean(dir) != dir ||
-			filepath.Clean(on) != on {
-			report("$.sandbox.host_paths", "%q: %q is not two absolute paths without dots or a slash at the end", clip(dir),
-				clip(on))
-		}
 	}
 	if s.Files < 1000 {
 		report("$.sandbox.files", "must be at least 1000")

@@ -116,7 +116,6 @@ sandbox:
   disk: 2g
   files: 5000
   caches: 3g
-  host_paths: {/data: /srv/ralph}
 limits:
   agents: 8
   agents_per_repository: 3
@@ -185,7 +184,7 @@ log:
 		},
 		Sandbox: config.Sandbox{
 			Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
-			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30, HostPaths: map[string]string{"/data": "/srv/ralph"},
+			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30,
 		},
 		AllowLocalSandbox: true,
 		Limits:            limits,

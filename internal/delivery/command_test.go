@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
@@ -265,7 +264,7 @@ func postPlan(t *testing.T, st *deliverytest.Stage, issue int) {
 	_, last := st.Runs(issue)
 	pub := publish.Publisher{GitHub: st.GitHub.Repo(st.Installation, ada, repo), Effects: st.Receiver.Comments.Effects,
 		Run: last.ID, Issue: issue, Label: deliverytest.Label}
-	_, err := pub.CommentPlan(t.Context(), island.View{Tasks: []run.Task{{ID: "T1", Title: "Write one"}}}, planHash)
+	_, err := pub.CommentPlan(t.Context(), publish.View{Tasks: []run.Task{{ID: "T1", Title: "Write one"}}}, planHash)
 	st.Must(err)
 	st.Work()
 }

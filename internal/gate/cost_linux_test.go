@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"context"
 	"runtime"
 	"strings"
 	"testing"
@@ -57,32 +56,9 @@ func TestHostileOutputCostsWhatItIsLong(t *testing.T) {
 			t.Parallel()
 			linear(t, 16<<10, func(size int) {
 				log := strings.Repeat(unit, size/len(unit))
-				Excerpt(t.Context(), log)
+				Excerpt(log)
 				Read(log)
 			})
 		})
 	}
-}
-
-// TestExcerptHearsACancel: it ends before the log does.
-func TestExcerptHearsACancel(t *testing.T) {
-	t.Parallel()
-	log := strings.Repeat("x:1: \n", 30_000)
-	whole := cost(t, func() { Excerpt(t.Context(), log) })
-	if some := cost(t, func() { Excerpt(&asked{Context: t.Context(), left: 10}, log) }); some > whole/2 {
-		t.Errorf("an excerpt that was cancelled: %v of %v", some, whole)
-	}
-}
-
-// asked is a context that is cancelled once it was asked so often.
-type asked struct {
-	context.Context //nolint:containedctx // it is one
-	left            int
-}
-
-func (a *asked) Err() error {
-	if a.left--; a.left < 0 {
-		return context.Canceled
-	}
-	return nil
 }

@@ -20,14 +20,6 @@ type Root struct {
 
 func (r Root) has(name string) bool { return slices.Contains(r.Names, name) }
 
-// glob says whether a name matches the pattern (path.Match).
-func (r Root) glob(pattern string) bool {
-	return slices.ContainsFunc(r.Names, func(name string) bool {
-		ok, err := path.Match(pattern, name)
-		return err == nil && ok
-	})
-}
-
 func (r Root) text(name string) string {
 	if !r.has(name) {
 		return ""
@@ -48,108 +40,297 @@ type Prepare struct {
 	Keep string
 }
 
+// tool is a check that a repository brings along.
+type tool struct {
+	// ecosystem is of what it is a part. Of the tools of one kind in one the first counts.
+	ecosystem string
+	kind      Kind
+	// name is "" where it is the command. {pm} in a command is the package manager of Node,
+	// and {exec} what runs a program of a Gemfile.
+	name, command string
+	// needs must all be met; see [Root.meets].
+	needs []string
+}
+
+const (
+	makefiles    = "GNUmakefile makefile Makefile"
+	native       = "build-ralph" // a folder that is gone with the copy of the tree
+	requirements = "requirements.txt requirements-dev.txt dev-requirements.txt requirements-test.txt " +
+		"test-requirements.txt"
+	pythonProject = "setup.py Pipfile pyproject.toml setup.cfg tox.ini " + requirements
+	pythonTests   = "tests/ test/ test_*.py *_test.py"
+	pytest        = "pytest.ini conftest.py pyproject.toml~pytest setup.cfg~pytest tox.ini~pytest Pipfile~pytest " +
+		"*requirements*.txt~pytest"
+)
+
+// Clippy is the name of the detected gate that Rust's linter is.
+const Clippy = "cargo clippy"
+
+var tools = []tool{
+	// go vet compiles every package with its tests, which is what it is for here; with -v go
+	// test says which tests ran.
+	{"go", Typecheck, "go vet", "go vet ./...", []string{"go.mod"}},
+	{"go", Test, "go test", "go test -v ./...", []string{"go.mod"}},
+	{
+		"go", Lint, "golangci-lint", "golangci-lint run",
+		[]string{"go.mod", ".golangci.y*ml .golangci.toml .golangci.json"},
+	},
+
+	{"node", Test, "", "{pm} test", []string{"package.json#test"}},
+	{"node", Typecheck, "", "{pm} run typecheck", []string{"package.json#typecheck"}},
+	{"node", Typecheck, "", "{pm} run type-check", []string{"package.json#type-check"}},
+	{"node", Typecheck, "", "{pm} run check-types", []string{"package.json#check-types"}},
+	{"node", Typecheck, "", "{pm} run tsc", []string{"package.json#tsc"}},
+	{"node", Lint, "", "{pm} run lint", []string{"package.json#lint"}},
+	{"node", Build, "", "{pm} run build", []string{"package.json#build"}},
+
+	{"python", Test, "pytest", "python3 -m pytest", []string{pythonProject, pythonTests, pytest}},
+	{"python", Test, "", "tox", []string{`tox.ini~\[testenv`}},
+	{"python", Test, "unittest", "python3 -m unittest discover -s tests", []string{pythonProject, "tests/"}},
+	{"python", Test, "unittest", "python3 -m unittest discover", []string{pythonProject, pythonTests}},
+	{
+		"python", Typecheck, "mypy", "python3 -m mypy .",
+		[]string{`pyproject.toml~\[tool\.mypy setup.cfg~\[mypy mypy.ini .mypy.ini`},
+	},
+	{"python", Lint, "ruff", "ruff check .", []string{`pyproject.toml~\[tool\.ruff ruff.toml .ruff.toml`}},
+	{"python", Lint, "flake8", "python3 -m flake8", []string{`.flake8 setup.cfg~\[flake8 tox.ini~\[flake8`}},
+
+	{"rust", Test, "", "cargo test --workspace", []string{`Cargo.toml~\[workspace\]`}},
+	{"rust", Test, "", "cargo test", []string{"Cargo.toml"}},
+	{"rust", Lint, Clippy, "cargo clippy --all-targets", []string{"Cargo.toml"}},
+
+	{"jvm", Test, "./mvnw test", "./mvnw -B -ntp test", []string{"pom.xml", "mvnw"}},
+	{"jvm", Test, "mvn test", "mvn -B -ntp test", []string{"pom.xml"}},
+	{
+		"jvm", Test, "./gradlew test", "./gradlew --console=plain test",
+		[]string{"build.gradle build.gradle.kts", "gradlew"},
+	},
+	{"jvm", Test, "gradle test", "gradle --console=plain test", []string{"build.gradle build.gradle.kts"}},
+
+	{"ruby", Test, "rspec", "{exec}rspec", []string{"spec/", ".rspec Gemfile~rspec"}},
+	{
+		"ruby", Test, "rake test", "{exec}rake test",
+		[]string{`Rakefile~TestTask\.new|(?m:^\s*task[\x20(]+:?["']?test\b)`},
+	},
+	{"ruby", Lint, "rubocop", "{exec}rubocop", []string{"Gemfile Rakefile .rspec", ".rubocop.yml"}},
+
+	{"php", Test, "", "composer test", []string{"composer.json#test"}},
+	{"php", Test, "phpunit", "vendor/bin/phpunit", []string{"composer.json", "phpunit.xml phpunit.xml.dist"}},
+	{
+		"php", Typecheck, "phpstan", "vendor/bin/phpstan analyse --no-progress",
+		[]string{"composer.json", "phpstan.neon phpstan.neon.dist"},
+	},
+	{"php", Lint, "", "composer lint", []string{"composer.json#lint"}},
+
+	{"dotnet", Test, "", "dotnet test", []string{"*.sln *.slnx *.csproj *.fsproj *.vbproj"}},
+
+	{
+		"c", Test, "ctest",
+		"cmake -S . -B " + native + " && cmake --build " + native + " && ctest --test-dir " + native +
+			" --output-on-failure",
+		[]string{`CMakeLists.txt~(?mi)^\s*(?:enable_testing\s*\(|include\s*\(\s*CTest\b)`},
+	},
+	{"c", Build, "cmake", "cmake -S . -B " + native + " && cmake --build " + native, []string{"CMakeLists.txt"}},
+	{
+		"c", Test, "meson test", "meson setup " + native + " && meson test -C " + native + " --print-errorlogs",
+		[]string{"meson.build"},
+	},
+	{"c", Build, "", "make", []string{makefiles, "*.c *.cc *.cpp *.cxx"}},
+}
+
+// lock is how the dependencies of an ecosystem get there; the first whose needs are met counts.
+type lock struct {
+	ecosystem, needs string
+	prepare          Prepare
+}
+
+var locks = []lock{
+	{"npm", "package-lock.json", Prepare{
+		"npm ci --no-audit --no-fund", "package.json package-lock.json", "node_modules",
+	}},
+	{"pnpm", "pnpm-lock.yaml", Prepare{
+		"pnpm install --frozen-lockfile", "package.json pnpm-lock.yaml", "node_modules",
+	}},
+	{"yarn", `yarn.lock~#\x20yarn\x20lockfile\x20v1`, Prepare{
+		"yarn install --frozen-lockfile", "package.json yarn.lock", "node_modules",
+	}},
+	{"yarn", "yarn.lock", Prepare{"yarn install --immutable", "package.json yarn.lock", "node_modules"}},
+	{"python", "uv.lock", Prepare{"uv sync --frozen --all-groups --all-extras", "pyproject.toml uv.lock", ".venv"}},
+	{"python", "poetry.lock", Prepare{
+		"POETRY_VIRTUALENVS_IN_PROJECT=true poetry install --no-interaction --all-extras", "pyproject.toml poetry.lock",
+		".venv",
+	}},
+	{"python", "Pipfile.lock", Prepare{"PIPENV_VENV_IN_PROJECT=1 pipenv sync --dev", "Pipfile Pipfile.lock", ".venv"}},
+	{"python", requirements, Prepare{
+		"python3 -m venv --system-site-packages .venv && .venv/bin/pip install -q", "", ".venv",
+	}},
+	{"ruby", "Gemfile", Prepare{
+		"bundle config set --local path vendor/bundle && bundle install --quiet", "Gemfile Gemfile.lock",
+		"vendor/bundle",
+	}},
+	{"php", "composer.json", Prepare{
+		"composer install --no-interaction --no-progress", "composer.json composer.lock", "vendor",
+	}},
+}
+
+// meets says whether the root has one of some things, separated by spaces: a name or pattern
+// (path.Match), a file with a text that an expression matches (file~expression), or with a script
+// of that name (file#script).
+func (r Root) meets(any string) bool {
+	return slices.ContainsFunc(strings.Fields(any), func(one string) bool {
+		if file, script, ok := strings.Cut(one, "#"); ok && !strings.Contains(file, "~") {
+			return r.script(file, script)
+		}
+		pattern, text, inside := strings.Cut(one, "~")
+		return slices.ContainsFunc(r.Names, func(name string) bool {
+			ok, err := path.Match(pattern, name)
+			return ok && err == nil && (!inside || regexp.MustCompile(text).MatchString(r.text(name)))
+		})
+	})
+}
+
+// script says whether a package.json or composer.json has a script. `npm init` writes one for
+// tests that only fails; that does not count.
+func (r Root) script(file, name string) bool {
+	var p struct {
+		Scripts map[string]any `json:"scripts"`
+	}
+	if json.Unmarshal([]byte(r.text(file)), &p) != nil {
+		return false
+	}
+	script, isText := p.Scripts[name].(string)
+	if isText {
+		return script != "" && !strings.Contains(script, "no test specified")
+	}
+	return p.Scripts[name] != nil
+}
+
 // Detect finds the checks a repository brings along. What a Makefile, a
 // justfile or a Taskfile calls test is what the maintainers chose: it stands
 // for all others. Without one the files of each ecosystem decide. Linters that
 // nobody asked for are advisory.
 func Detect(r Root) []Gate {
 	gates := runners(r)
-	if kinds(gates)[Test] {
+	chosen := map[Kind]bool{}
+	for _, g := range gates {
+		chosen[g.Kind] = true
+	}
+	if chosen[Test] {
 		return gates
 	}
-	have := kinds(gates)
-	for _, ecosystem := range []func(Root) []Gate{
-		golang, node, python, rust, jvm, ruby, php, dotnet, native,
-	} {
-		for _, g := range ecosystem(r) {
-			if !have[g.Kind] {
-				gates = append(gates, g)
-			}
+	pm := r.packageManager()
+	exec := ""
+	if r.text("Gemfile") != "" {
+		exec = "bundle exec "
+	}
+	command := strings.NewReplacer("{pm}", pm, "{exec}", exec)
+	have := map[string]bool{}
+	for _, t := range tools {
+		key := t.ecosystem + " " + string(t.kind)
+		if t.ecosystem == "c" { // one build is enough
+			key = t.ecosystem
 		}
+		if have[key] || slices.ContainsFunc(t.needs, func(n string) bool { return !r.meets(n) }) {
+			continue
+		}
+		if have[key] = true; chosen[t.kind] {
+			continue
+		}
+		g := found(t.kind, t.name, command.Replace(t.command))
+		g.Prepare = r.prepare(strings.Replace(t.ecosystem, "node", pm, 1))
+		gates = append(gates, g)
 	}
 	return gates
 }
 
-func kinds(gates []Gate) map[Kind]bool {
-	have := map[Kind]bool{}
-	for _, g := range gates {
-		have[g.Kind] = true
-	}
-	return have
-}
-
-// found is a detected gate; its name is its command where that is short.
+// found is a detected gate; its name is its command where it has no other.
 func found(kind Kind, name, command string) Gate {
 	return Gate{Name: name, Kind: kind, Command: command, Detected: true, Advisory: kind == Lint}.WithDefaults()
 }
 
-// same is a detected gate whose name is its command.
-func same(kind Kind, command string) Gate { return found(kind, command, command) }
-
-func prepared(p Prepare, gates ...Gate) []Gate {
-	for i := range gates {
-		gates[i].Prepare = p
+func (r Root) prepare(ecosystem string) Prepare {
+	for _, l := range locks {
+		if l.ecosystem != ecosystem || !r.meets(l.needs) {
+			continue
+		}
+		p := l.prepare
+		if l.needs == requirements {
+			files := slices.DeleteFunc(strings.Fields(requirements), func(name string) bool { return !r.has(name) })
+			p.Command, p.Inputs = p.Command+" -r "+strings.Join(files, " -r "), strings.Join(files, " ")
+		}
+		return p
 	}
-	return gates
+	return Prepare{}
+}
+
+func (r Root) packageManager() string {
+	var pkg struct {
+		PackageManager string `json:"packageManager"`
+	}
+	_ = json.Unmarshal([]byte(r.text("package.json")), &pkg) // without it the lock file decides
+	manager, _, _ := strings.Cut(pkg.PackageManager, "@")
+	switch {
+	case manager == "pnpm" || manager == "yarn" || manager == "npm":
+		return manager
+	case r.has("pnpm-lock.yaml"):
+		return "pnpm"
+	case r.has("yarn.lock"):
+		return "yarn"
+	}
+	return "npm"
 }
 
 // runners finds the targets of task runners.
 func runners(r Root) []Gate {
-	targets := map[string]bool{}
-	command := "make"
-	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
-		if src := r.text(name); src != "" {
-			for target, does := range makeTargets(src, runnerTargets[:]) {
-				targets[target] = does != ""
-			}
-			break // make itself reads the first it finds
-		}
-	}
-	if !anyOf(targets) {
-		command, targets = "just", justRecipes(r)
-	}
-	if !anyOf(targets) {
-		command, targets = "task", taskfileTasks(r)
-	}
 	var gates []Gate
-	for _, want := range []struct {
-		kind  Kind
-		names []string
+	for _, runner := range []struct {
+		command, files string
+		targets        func(src string) map[string]bool
 	}{
-		{Test, []string{"test", "check"}},
-		{Lint, []string{"lint"}},
-		{Typecheck, []string{"typecheck"}},
+		{"make", makefiles, makeTargets},
+		{"just", "justfile Justfile .justfile", justRecipes},
+		{"task", "Taskfile.yml Taskfile.yaml", taskfileTasks},
 	} {
-		for _, name := range want.names {
-			if targets[name] {
-				gates = append(gates, same(want.kind, command+" "+name))
-				break
+		var targets map[string]bool
+		for name := range strings.FieldsSeq(runner.files) {
+			if src := r.text(name); src != "" {
+				targets = runner.targets(src)
+				break // make itself reads the first it finds
 			}
+		}
+		test := "test"
+		if !targets[test] {
+			test = "check"
+		}
+		for _, t := range []struct {
+			kind Kind
+			name string
+		}{{Test, test}, {Lint, "lint"}, {Typecheck, "typecheck"}} {
+			if targets[t.name] {
+				gates = append(gates, found(t.kind, "", runner.command+" "+t.name))
+			}
+		}
+		if len(gates) > 0 {
+			break
 		}
 	}
 	return gates
 }
 
-// runnerTargets are the names that checks have with task runners.
-var runnerTargets = [...]string{"test", "check", "lint", "typecheck"}
-
-func anyOf(targets map[string]bool) bool {
-	return slices.ContainsFunc(runnerTargets[:], func(name string) bool { return targets[name] })
+// isTarget says whether a check has that name with task runners.
+func isTarget(name string) bool {
+	return name == "test" || name == "check" || name == "lint" || name == "typecheck"
 }
 
-var makeVariable = strs.Lazy(`^\s*(?:export\s+|override\s+|private\s+)*[\w.-]+\s*(?:[:+?!]|::)?=`)
-
-// makeTargets gives those of the named targets that a Makefile has, and what each of
-// them does: its prerequisites and its recipe. Variables, and targets that only set
-// one, are left out; a target that does nothing is "". Time and memory are linear in
-// the length of src, times the number of names.
-func makeTargets(src string, names []string) map[string]string {
-	does := map[string]*strings.Builder{}
-	var current []*strings.Builder
+// makeTargets are the checks among the targets of a Makefile. Variables, targets that only
+// set one, and targets that do nothing are left out. Time is linear in the length of src.
+func makeTargets(src string) map[string]bool {
+	does := map[string]bool{}
+	current := map[string]bool{} // those of the rule at hand
 	for line := range strings.SplitSeq(strings.ReplaceAll(src, "\\\n", " "), "\n") {
 		if strings.HasPrefix(line, "\t") {
-			for _, b := range current {
-				b.WriteString(strings.TrimSpace(line) + "\n")
+			for name := range current {
+				does[name] = does[name] || strings.TrimSpace(line) != ""
 			}
 			continue
 		}
@@ -157,294 +338,41 @@ func makeTargets(src string, names []string) map[string]string {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
+		clear(current)
 		left, right, ok := strings.Cut(line, ":")
-		if !ok || strings.Contains(left, "=") || strings.HasPrefix(right, "=") || strings.HasPrefix(right, ":=") {
-			if !strings.HasPrefix(line, " ") {
-				current = nil
-			}
+		deps, recipe, _ := strings.Cut(right, ";")
+		if !ok || strings.Contains(left+deps, "=") { // a variable
 			continue
 		}
-		current = nil
-		right = strings.TrimPrefix(right, ":")
-		if strings.Contains(right, "=") && makeVariable().MatchString(right) {
-			continue
-		}
-		body := ruleBody(right)
 		for name := range strings.FieldsSeq(left) {
-			if !slices.Contains(names, name) {
-				continue
-			}
-			if does[name] == nil {
-				does[name] = &strings.Builder{}
-			}
-			// A name that a rule has twice is one target, and its recipe runs once.
-			if b := does[name]; !slices.Contains(current, b) {
-				b.WriteString(body)
-				current = append(current, b)
+			if isTarget(name) {
+				current[name] = true
+				does[name] = does[name] || strings.Trim(deps+recipe, ": \t") != ""
 			}
 		}
 	}
-	targets := map[string]string{}
-	for name, b := range does {
-		targets[name] = b.String()
-	}
-	return targets
-}
-
-// ruleBody is what the line of a rule says after the colon: the prerequisites and, after
-// a semicolon, the start of the recipe.
-func ruleBody(right string) string {
-	deps, inline, _ := strings.Cut(right, ";")
-	body := strings.TrimSpace(deps)
-	if inline = strings.TrimSpace(inline); inline != "" {
-		body += "\n" + inline
-	}
-	if body != "" {
-		body += "\n"
-	}
-	return body
+	return does
 }
 
 var (
-	justRecipe = strs.Lazy(`^@?([A-Za-z_][\w-]*)[^\n:=]*:(?:[^=]|$)`)
-	taskName   = strs.Lazy(`^  "?([A-Za-z_][\w-]*)"?:`)
+	justRecipe = strs.Lazy(`^@?([a-z]+)[^\n:=]*:(?:[^=]|$)`)
+	taskName   = strs.Lazy(`^  "?([a-z]+)"?:`)
 )
 
-func justRecipes(r Root) map[string]bool {
-	targets := map[string]bool{}
-	for _, name := range []string{"justfile", "Justfile", ".justfile"} {
-		nameLines(targets, r.text(name), justRecipe)
-	}
-	return targets
+func justRecipes(src string) map[string]bool { return namedLines(src, justRecipe()) }
+
+func taskfileTasks(src string) map[string]bool {
+	_, tasks, _ := strings.Cut("\n"+src, "\ntasks:")
+	return namedLines(tasks, taskName())
 }
 
-func taskfileTasks(r Root) map[string]bool {
+// namedLines are the checks that lines of src name, as the first group of re.
+func namedLines(src string, re *regexp.Regexp) map[string]bool {
 	targets := map[string]bool{}
-	for _, name := range []string{"Taskfile.yml", "Taskfile.yaml"} {
-		_, tasks, ok := strings.Cut("\n"+r.text(name), "\ntasks:")
-		if ok {
-			nameLines(targets, tasks, taskName)
-		}
-	}
-	return targets
-}
-
-// nameLines notes which of runnerTargets a line of src names, as the first group of
-// re.
-func nameLines(targets map[string]bool, src string, re func() *regexp.Regexp) {
 	for line := range strings.Lines(src) {
-		start := strings.TrimLeft(line, ` @"`) // most lines are about something else, and need no expression
-		if !slices.ContainsFunc(runnerTargets[:], func(name string) bool { return strings.HasPrefix(start, name) }) {
-			continue
-		}
-		if m := re().FindStringSubmatch(line); m != nil && slices.Contains(runnerTargets[:], m[1]) {
+		if m := re.FindStringSubmatch(line); m != nil && isTarget(m[1]) {
 			targets[m[1]] = true
 		}
 	}
-}
-
-func golang(r Root) []Gate {
-	if !r.has("go.mod") {
-		return nil
-	}
-	gates := []Gate{
-		// It compiles every package with its tests, which is what it is for here.
-		same(Typecheck, "go vet ./..."),
-		// With -v it says which tests ran.
-		same(Test, "go test -v ./..."),
-	}
-	gates[0].Name, gates[1].Name = "go vet", "go test"
-	if r.glob(".golangci.y*ml") || r.has(".golangci.toml") || r.has(".golangci.json") {
-		gates = append(gates, found(Lint, "golangci-lint", "golangci-lint run"))
-	}
-	return gates
-}
-
-// packageJSON is what matters of a package.json.
-type packageJSON struct {
-	Scripts        map[string]string `json:"scripts"`
-	PackageManager string            `json:"packageManager"`
-}
-
-// node reads the scripts of package.json. `npm init` writes a test script that
-// only fails; that one does not count.
-func node(r Root) []Gate {
-	var pkg packageJSON
-	if json.Unmarshal([]byte(r.text("package.json")), &pkg) != nil {
-		return nil
-	}
-	manager, p := packageManager(r, pkg)
-	var gates []Gate
-	for _, want := range []struct {
-		kind  Kind
-		names []string
-	}{
-		{Test, []string{"test"}},
-		{Typecheck, []string{"typecheck", "type-check", "check-types", "tsc"}},
-		{Lint, []string{"lint"}},
-		{Build, []string{"build"}},
-	} {
-		for _, name := range want.names {
-			script := pkg.Scripts[name]
-			if script == "" || strings.Contains(script, "no test specified") {
-				continue
-			}
-			command := manager + " run " + name
-			if name == "test" {
-				command = manager + " test"
-			}
-			gates = append(gates, same(want.kind, command))
-			break
-		}
-	}
-	return prepared(p, gates...)
-}
-
-func packageManager(r Root, pkg packageJSON) (string, Prepare) {
-	p := Prepare{Keep: "node_modules"}
-	manager, _, _ := strings.Cut(pkg.PackageManager, "@")
-	switch {
-	case manager == "pnpm" || manager == "yarn" || manager == "npm":
-	case r.has("pnpm-lock.yaml"):
-		manager = "pnpm"
-	case r.has("yarn.lock"):
-		manager = "yarn"
-	default:
-		manager = "npm"
-	}
-	lock := map[string]string{"pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "npm": "package-lock.json"}[manager]
-	if !r.has(lock) {
-		return manager, Prepare{}
-	}
-	p.Inputs = "package.json " + lock
-	switch {
-	case manager == "npm":
-		p.Command = "npm ci --no-audit --no-fund"
-	case manager == "pnpm":
-		p.Command = "pnpm install --frozen-lockfile"
-	case strings.Contains(r.text(lock), "# yarn lockfile v1"):
-		p.Command = "yarn install --frozen-lockfile"
-	default:
-		p.Command = "yarn install --immutable"
-	}
-	return manager, p
-}
-
-func rust(r Root) []Gate {
-	src := r.text("Cargo.toml")
-	if src == "" {
-		return nil
-	}
-	test := "cargo test"
-	if strings.Contains(src, "[workspace]") {
-		test += " --workspace"
-	}
-	return []Gate{same(Test, test), found(Lint, Clippy, "cargo clippy --all-targets")}
-}
-
-// Clippy is the name of the detected gate that Rust's linter is.
-const Clippy = "cargo clippy"
-
-func jvm(r Root) []Gate {
-	switch {
-	case r.has("pom.xml"):
-		command := "mvn"
-		if r.has("mvnw") {
-			command = "./mvnw"
-		}
-		return []Gate{found(Test, command+" test", command+" -B -ntp test")}
-	case r.has("build.gradle") || r.has("build.gradle.kts"):
-		command := "gradle"
-		if r.has("gradlew") {
-			command = "./gradlew"
-		}
-		return []Gate{found(Test, command+" test", command+" --console=plain test")}
-	default:
-		return nil
-	}
-}
-
-var rakeTest = strs.Lazy(`(?m)TestTask\.new|^\s*task[ (]+:?["']?test\b`)
-
-func ruby(r Root) []Gate {
-	gemfile := r.text("Gemfile")
-	if gemfile == "" && !r.has("Rakefile") && !r.has(".rspec") {
-		return nil
-	}
-	exec := ""
-	var p Prepare
-	if gemfile != "" {
-		exec = "bundle exec "
-		p = Prepare{
-			Command: "bundle config set --local path vendor/bundle && bundle install --quiet", Inputs: "Gemfile Gemfile.lock",
-			Keep: "vendor/bundle",
-		}
-	}
-	var gates []Gate
-	switch {
-	case r.has("spec/") && (r.has(".rspec") || strings.Contains(gemfile, "rspec")):
-		gates = append(gates, found(Test, "rspec", exec+"rspec"))
-	case rakeTest().MatchString(r.text("Rakefile")):
-		gates = append(gates, found(Test, "rake test", exec+"rake test"))
-	}
-	if r.has(".rubocop.yml") {
-		gates = append(gates, found(Lint, "rubocop", exec+"rubocop"))
-	}
-	return prepared(p, gates...)
-}
-
-func php(r Root) []Gate {
-	var composer struct {
-		Scripts map[string]any `json:"scripts"`
-	}
-	src := r.text("composer.json")
-	if src == "" || json.Unmarshal([]byte(src), &composer) != nil {
-		return nil
-	}
-	var gates []Gate
-	switch {
-	case composer.Scripts["test"] != nil:
-		gates = append(gates, same(Test, "composer test"))
-	case r.has("phpunit.xml") || r.has("phpunit.xml.dist"):
-		gates = append(gates, found(Test, "phpunit", "vendor/bin/phpunit"))
-	}
-	if r.has("phpstan.neon") || r.has("phpstan.neon.dist") {
-		gates = append(gates, found(Typecheck, "phpstan", "vendor/bin/phpstan analyse --no-progress"))
-	}
-	if composer.Scripts["lint"] != nil {
-		gates = append(gates, same(Lint, "composer lint"))
-	}
-	return prepared(Prepare{
-		Command: "composer install --no-interaction --no-progress", Inputs: "composer.json composer.lock", Keep: "vendor",
-	}, gates...)
-}
-
-func dotnet(r Root) []Gate {
-	if slices.ContainsFunc([]string{"*.sln", "*.slnx", "*.csproj", "*.fsproj", "*.vbproj"}, r.glob) {
-		return []Gate{same(Test, "dotnet test")}
-	}
-	return nil
-}
-
-var cmakeTests = strs.Lazy(`(?mi)^\s*(?:enable_testing\s*\(|include\s*\(\s*CTest\b)`)
-
-// native is C and C++. Builds go to a folder of their own, which is gone with
-// the copy of the tree.
-func native(r Root) []Gate {
-	const dir = "build-ralph"
-	switch cmake := r.text("CMakeLists.txt"); {
-	case cmake != "":
-		build := "cmake -S . -B " + dir + " && cmake --build " + dir
-		if cmakeTests().MatchString(cmake) {
-			return []Gate{found(Test, "ctest", build+" && ctest --test-dir "+dir+" --output-on-failure")}
-		}
-		return []Gate{found(Build, "cmake", build)}
-	case r.has("meson.build"):
-		return []Gate{found(Test, "meson test", "meson setup "+dir+" && meson test -C "+dir+" --print-errorlogs")}
-	case r.has("Makefile") || r.has("makefile") || r.has("GNUmakefile"):
-		if r.glob("*.c") || r.glob("*.cc") || r.glob("*.cpp") || r.glob("*.cxx") {
-			return []Gate{same(Build, "make")}
-		}
-	}
-	return nil
+	return targets
 }

@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,18 +9,41 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// Remediation limits: enough lines to act on, few enough to read.
 const (
-	remediationLines = 80
-	remediationBytes = 8 << 10
-	excerptLine      = 400
-	// blockLines bounds what is kept after the line that says what failed.
-	blockLines = 24
-	lastLines  = 8
+	// lastLines and tellingLines are how much is kept of a log: its end, and what tells of
+	// failures before that.
+	lastLines    = 80
+	tellingLines = 40
+	excerptLine  = 400
+	excerptBytes = 8 << 10
+	// shownLines is how many lines of a failed check a person is shown, and shownLine how
+	// long one may be, in bytes.
+	shownLines = 8
+	shownLine  = 200
 )
 
-// Remediation is what the next attempt is told about a failed gate: the
-// command, how it ended, and the failing lines of its output, not all of it.
+var (
+	// telling finds lines that say what failed, and where: the comparison of a test, its
+	// name, or a complaint about a place, as compilers and linters write it.
+	telling = strs.Lazy(`^E\s{2,}\S|^\s+\S+_test\.go:\d+: |^\s*--- FAIL: |^_{3,} .* _{3,}$|` +
+		`^\s*(?:Error Trace|Error|expected|actual|Expected|Received|got|want|left|right)\s*:|\bexpected: <|` +
+		`\b\w*(?:Assertion|Type|Reference|Name|Value|Key|Attribute|Syntax|Import|Index)\w*Error\b|` +
+		`^\s*(?:● |✖ |✗ |× |not ok )|^(?:FAILED|ERROR) \S|^(?:FAIL|ERROR): \S|^thread '.*' panicked at |` +
+		`^(?:panic|fatal error): |` +
+		`^\s+(?:Failure/Error:|# \./\S+:\d+)|^error(?:\[E\d+\])?: |^\[ERROR\] \S|^npm ERR!|` +
+		`^\s*❯ \S+:\d+|^\s*at \S.*[(/](?:\./)?[\w./-]+:\d+:\d+\)?$|^\s*-->\s+\S+:\d+|` +
+		`^(?:vet: )?\.?/?[\w][\w./+-]*(?::\d+(?::\d+)?(?::| -)|\(\d+(?:,\d+)?\):) \S`)
+	// remark finds what is not the failure, though it may sound like one.
+	remark = strs.Lazy(`(?i)\bwarn(?:ing)?s?\b|\bdeprecat|\bnpm (?:notice|err!)|node_modules/|\(?node:internal/|` +
+		`<frozen |site-packages/`)
+	// uneventful is what go test -v says of tests that are no trouble.
+	uneventful = strs.Lazy(`^=== (?:RUN|PAUSE|CONT|NAME) |^\s*--- (?:PASS|SKIP): `)
+	// varying is what differs between two tellings of the same thing.
+	varying = strs.Lazy(`0x[0-9a-f]+|\d+`)
+)
+
+// Remediation is what the next attempt is told about a failed gate: the command, how it
+// ended, and the failing lines of its output.
 func Remediation(r Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The check %q (%s) failed", r.Gate, r.Command)
@@ -40,146 +62,82 @@ func Remediation(r Result) string {
 	if r.Verdict.Note != "" {
 		fmt.Fprintf(&b, " (%s.)", r.Verdict.Note)
 	}
-	if excerpt := excerpt(r.Output, func(int) bool { return false }); excerpt != "" {
+	if excerpt := Excerpt(r.Output); excerpt != "" {
 		b.WriteString(" It printed:\n\n")
 		b.WriteString(excerpt)
 	}
 	return b.String()
 }
 
-var (
-	// What begins the report of one failure, in the words of common tools. Nothing but
-	// the start of a line is looked at: most lines are told apart by a few bytes.
-	opening = strs.Lazy(`^\s*(?:--- FAIL: |FAIL:? |FAILED |ERROR:? |\[ERROR\] |● |✖ |✗ |× |\d+\) |not ok |panic: |fatal error: |Traceback |error(?:\[E\d+\])?: |_{3,} .* _{3,}$|---- .* stdout ----|Failures?:$|thread '.*' .*panicked|FAIL\t|# \S+$)|^\S+[:(]\d+(?:[:,]\d+)?\)?: (?:fatal )?error|^\S+\.\w+:\d+(?::\d+)?: |^npm ERR!`)
-	// What begins one wherever it stands in a line.
-	within = strs.Lazy(`\berror TS\d+:|\bSyntaxError\b`)
-	// Lines that tell something where no report begins with them.
-	telling = strs.Lazy(`(?i)(\berror\b|\bfail(ed|ure|ing)?\b|\bpanic\b|\bfatal\b|undefined|not found|expected|\bgot\b|\bwant\b|assert|exception|:\d+:\d+: |\.go:\d+)`)
-	// What go test -v says of tests that are no trouble.
-	uneventful = strs.Lazy(`^=== (?:RUN|PAUSE|CONT|NAME) |^\s*--- (?:PASS|SKIP): `)
-	// What differs between two tellings of the same thing.
-	varying = strs.Lazy(`0x[0-9a-f]+|\d+`)
-)
-
-// isOpening says whether a line begins the report of one failure.
-func isOpening(line string) bool {
-	if opening().MatchString(line) {
-		return true
-	}
-	return (strings.Contains(line, "error TS") || strings.Contains(line, "SyntaxError")) && within().MatchString(line)
-}
-
-// Excerpt keeps the parts of a log that tell what failed: the report of each
-// failure, the first ones first where there is no room for all, then single
-// lines that sound like trouble, and the last lines. Colours are taken out,
-// the same report is not told twice, and what was left out is marked. The work is
-// linear in the length of the log; once the context is cancelled it comes to an end,
-// and what it gave is of no use.
-func Excerpt(ctx context.Context, log string) string {
-	return excerpt(log, func(i int) bool { return i%1000 == 0 && ctx.Err() != nil })
-}
-
-// excerpt is Excerpt; gone is asked about the number of each line whether to end.
-func excerpt(log string, gone func(i int) bool) string {
+// logLines are the lines of a log that tell anything, without colours.
+func logLines(log string) []string {
 	lines := strings.Split(strings.TrimRight(log, "\r\n"), "\n")
 	for i, line := range lines {
-		if gone(i) {
-			return ""
-		}
-		if len(line) > maxLine {
-			line = line[:maxLine]
-		}
-		lines[i] = plain(line)
+		lines[i] = strings.TrimRight(plain(line[:min(len(line), maxLine)]), " \t")
 	}
-	lines = slices.DeleteFunc(lines, func(line string) bool { return uneventful().MatchString(line) })
-	if len(lines) == 1 && lines[0] == "" {
-		return ""
-	}
-	return render(lines, choose(lines, gone))
+	return slices.DeleteFunc(lines, func(line string) bool { return uneventful().MatchString(line) })
 }
 
-// choose marks the lines to keep.
-func choose(lines []string, gone func(i int) bool) []bool {
-	keep := make([]bool, len(lines))
-	if len(lines) <= remediationLines {
-		for i := range keep {
-			keep[i] = true
-		}
-		return keep
-	}
-	left := remediationLines
-	take := func(i int) {
-		if i >= 0 && i < len(lines) && !keep[i] && left > 0 {
-			keep[i] = true
-			left--
-		}
-	}
-	for i := len(lines) - 1; i >= len(lines)-lastLines; i-- {
-		take(i)
-	}
-	told := map[string]bool{}
-	for i := 0; i < len(lines) && left > 0 && !gone(i); i++ {
-		if !isOpening(lines[i]) {
-			continue
-		}
-		key := varying().ReplaceAllString(lines[i], "0")
-		if told[key] && !strings.Contains(lines[i], "--- FAIL") {
-			continue
-		}
-		told[key] = true
-		take(i)
-		if last := i + blockLines; isReport(lines[i]) {
-			for i++; i < len(lines) && i < last && (strings.TrimSpace(lines[i]) != "" || i+1 < len(lines) &&
-				indented(lines[i+1])) && !isOpening(lines[i]); i++ {
-				take(i)
+// Excerpt keeps the last lines of a log and, of those before, the first that tell what
+// failed, the same thing once. What was left out is marked. The work is linear in the
+// length of the log.
+func Excerpt(log string) string {
+	const left = "[…]"
+	lines := logLines(log)
+	tail := max(0, len(lines)-lastLines)
+	var kept []string
+	told, skipped := map[string]bool{}, false
+	for i, line := range lines {
+		if i < tail {
+			if len(told) == tellingLines || !telling().MatchString(line) {
+				skipped = skipped || line != left
+				continue
 			}
-			i--
-		}
-	}
-	for i, line := range lines {
-		if left == 0 || gone(i) {
-			break
-		}
-		if !keep[i] && telling().MatchString(line) {
-			take(i - 1)
-			take(i)
-			take(i + 1)
-		}
-	}
-	return keep
-}
-
-// isReport says whether what follows the line belongs to it. A compiler's
-// message mostly stands for itself.
-func isReport(line string) bool { return !strings.HasPrefix(line, "# ") }
-
-func indented(line string) bool {
-	return strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t")
-}
-
-func render(lines []string, keep []bool) string {
-	var b strings.Builder
-	skipped := false
-	for i, line := range lines {
-		if !keep[i] {
-			skipped = true
-			continue
+			same := varying().ReplaceAllString(line, "0")
+			if told[same] && !strings.Contains(line, "--- FAIL") {
+				skipped = true
+				continue
+			}
+			told[same] = true
 		}
 		if skipped {
-			b.WriteString("[…]\n")
-			skipped = false
+			kept, skipped = append(kept, left), false
 		}
-		if len(line) > excerptLine {
-			line = strings.ToValidUTF8(line[:excerptLine], "") + "…"
-		}
-		b.WriteString(line)
-		b.WriteByte('\n')
+		kept = append(kept, cut(line, excerptLine))
 	}
-	out := strings.TrimRight(b.String(), "\n")
-	if len(out) <= remediationBytes {
+	out := strings.Join(kept, "\n")
+	if len(out) <= excerptBytes {
 		return out
 	}
 	// The first failure is worth more than the last words.
-	const end = 1 << 10
-	return strings.ToValidUTF8(out[:remediationBytes-end], "") + "\n[…]\n" + strings.ToValidUTF8(out[len(out)-end:], "")
+	const last = 1 << 10
+	begin, end := out[:excerptBytes-last], out[len(out)-last:]
+	return strings.ToValidUTF8(begin, "") + "\n" + left + "\n" + strings.ToValidUTF8(end, "")
+}
+
+// FailureLines are the lines that tell a person what failed: the assertion and its place,
+// not the warnings before them, at most a few. Where none of that is found they are
+// the last lines.
+func FailureLines(output string) []string {
+	lines := logLines(output)
+	var told []string
+	for i, line := range lines {
+		lines[i] = strings.ReplaceAll(cut(line, shownLine), "\t", "    ")
+		if telling().MatchString(line) && !remark().MatchString(line) && !slices.Contains(told, lines[i]) {
+			told = append(told, lines[i])
+		}
+	}
+	if len(told) == 0 {
+		const last = 4
+		told = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+		told = told[max(0, len(told)-last):]
+	}
+	return told[:min(len(told), shownLines)]
+}
+
+func cut(line string, limit int) string {
+	if len(line) > limit {
+		line = strings.ToValidUTF8(line[:limit], "") + "…"
+	}
+	return line
 }

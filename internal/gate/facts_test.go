@@ -17,8 +17,6 @@ func counts(passed, failed, skipped int, names ...string) gate.Facts {
 
 func names(names ...string) gate.Facts { return gate.Facts{FailedTests: names} }
 
-func warnings(n int) gate.Facts { return gate.Facts{Warnings: n} }
-
 func TestRead(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -44,7 +42,7 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"go does not compile", "# m/a\na/a.go:3:5: undefined: x\nFAIL\tm/a [build failed]\n",
-			gate.Facts{FailedTests: []string{"m/a [build failed]"}, Warnings: 1},
+			gate.Facts{FailedTests: []string{"m/a [build failed]"}},
 		},
 		{"go panic without a test", "panic: boom\n\ngoroutine 1 [running]:\nFAIL\tm\t0.01s\n", names("m")},
 		{
@@ -58,16 +56,12 @@ func TestRead(t *testing.T) {
 		{"pytest", "FAILED tests/test_a.py::test_x[1] - assert 1 == 2\nERROR tests/test_b.py\n=== 1 failed, 2 passed, 1 skipped, 3 warnings, 1 error in 0.12s ===\n",
 			gate.Facts{
 				Known: true, Passed: 2, Failed: 2, Skipped: 1,
-				FailedTests: []string{"tests/test_a.py::test_x[1]", "tests/test_b.py"}, Warnings: 3,
+				FailedTests: []string{"tests/test_a.py::test_x[1]", "tests/test_b.py"},
 			}},
 		{
 			"pytest -q", "..F\nFAILED a_test.py::T::test_y\n1 failed, 2 passed in 0.01s\n",
 			counts(2, 1, 0, "a_test.py::T::test_y"),
 		},
-		{"unittest", "FAIL: test_a (tests.test_x.T.test_a)\nERROR: test_b (tests.test_x.T.test_b)\nRan 5 tests in 0.001s\n\nFAILED (failures=1, errors=1, skipped=1)\n",
-			counts(2, 2, 1, "test_a (tests.test_x.T.test_a)", "test_b (tests.test_x.T.test_b)")},
-		{"unittest passes", "Ran 5 tests in 0.001s\n\nOK (skipped=2)\n", counts(3, 0, 2)},
-
 		{
 			"jest",
 			"FAIL src/a.test.js\n  ● sums › adds\n\n    expect(1)\nTests:       1 failed, 1 skipped, 2 passed, 4 total\n",
@@ -76,15 +70,6 @@ func TestRead(t *testing.T) {
 		{
 			"vitest", " FAIL  src/a.test.ts > sums > adds\n      Tests  1 failed | 2 passed (3)\n",
 			counts(2, 1, 0, "src/a.test.ts > sums > adds"),
-		},
-		{
-			"mocha", "    1) should add\n\n  2 passing (10ms)\n  1 pending\n  1 failing\n\n  1) sums\n       should add:\n",
-			counts(2, 1, 1, "should add"),
-		},
-		{"node:test", "✖ adds (1ms)\nℹ tests 3\nℹ pass 2\nℹ fail 1\nℹ skipped 0\n", counts(2, 1, 0, "adds")},
-		{
-			"TAP", "TAP version 13\nok 1 - a\nnot ok 2 - b\nnot ok 3 - c # TODO later\nok 4 # SKIP no\n1..4\n",
-			counts(1, 1, 2, "b"),
 		},
 
 		{
@@ -106,35 +91,10 @@ func TestRead(t *testing.T) {
 			"gradle", "FooTest > bad() FAILED\n    org.opentest4j\n4 tests completed, 1 failed, 1 skipped\n",
 			counts(2, 1, 1, "FooTest > bad()"),
 		},
-		{"rspec", "3 examples, 1 failure, 1 pending\n\nrspec ./spec/a_spec.rb:5 # Sum adds\n", counts(1, 1, 1, "Sum adds")},
-		{
-			"minitest",
-			"  1) Failure:\nSumTest#test_add [test/sum_test.rb:5]:\n3 runs, 5 assertions, 1 failures, 0 errors, 1 skips\n",
-			counts(1, 1, 1, "SumTest#test_add"),
-		},
-		{
-			"phpunit", "1) Tests\\SumTest::testAdd\nTests: 3, Assertions: 5, Failures: 1, Skipped: 1.\n",
-			counts(1, 1, 1, "Tests\\SumTest::testAdd"),
-		},
-		{"phpunit passes", "OK (3 tests, 5 assertions)\n", counts(3, 0, 0)},
-		{
-			"dotnet", "  Failed Ns.SumTest.Add [12 ms]\nFailed!  - Failed:     1, Passed:     2, Skipped:     1, Total:     4\n",
-			counts(2, 1, 1, "Ns.SumTest.Add"),
-		},
-		{
-			"ctest", "50% tests passed, 1 tests failed out of 2\n\nThe following tests FAILED:\n\t  2 - sum (Failed)\n",
-			counts(1, 1, 0, "sum"),
-		},
-
-		{"golangci-lint", "a.go:1:2: unused (unused)\nb.go:3:4: bad (vet)\n2 issues:\n* unused: 1\n", warnings(2)},
-		{"eslint", "  1:2  warning  no\n✖ 3 problems (1 error, 2 warnings)\n", warnings(3)},
-		{"ruff", "Found 4 errors.\n", warnings(4)},
-		{"clippy", "warning: `m` (lib) generated 3 warnings\n", warnings(3)},
-		{"rubocop", "10 files inspected, 2 offenses detected\n", warnings(2)},
-		{"compiler", "a.c:3:5: warning: unused\nb.c:9:1: warning: unused\n", warnings(2)},
 
 		{"colours", "\x1b[31m--- FAIL: TestA (0.00s)\x1b[0m\r\nFAIL\tm\t0.1s\r\n", names("m TestA")},
-		{"a count that is no number", "99999999999999999999 passing (1ms)\n", counts(0, 0, 0)},
+		{"a count that is no number", "99999999999999999999 tests completed, 0 failed\n", counts(0, 0, 0)},
+		{"another runner", "  1) sums\n  2 passing (10ms)\n  1 failing\nnot ok 2 - b\n", gate.Facts{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -163,11 +123,6 @@ func TestUnloaded(t *testing.T) {
 			"pytest finds no such name",
 			"FAILED a_test.py::test_a - AttributeError: module 'm' has no attribute 'old'\nERROR b_test.py - ImportError: x\nERROR c_test.py\n",
 			"a_test.py::test_a b_test.py c_test.py", "a_test.py::test_a b_test.py c_test.py",
-		},
-		{
-			"unittest",
-			"FAIL: test_a\n-----\nAssertionError: 1 != 2\n\nERROR: test_b\n-----\nTypeError: f() takes 0 positional arguments\n\nERROR: test_c\n-----\nKeyError: 1\n",
-			"test_a test_b test_c", "test_b",
 		},
 		{
 			"jest", "FAIL src/a.test.js\n  ● adds\n\n    expect(received).toBe(expected)\n\n  ● calls\n\n    TypeError: (0 , _a.old) is not a function\n",
@@ -220,13 +175,11 @@ func FuzzRead(f *testing.F) {
 	f.Add("--- FAIL: TestA (0.00s)\nFAIL\tm\t0.1s\n")
 	f.Add("FAILED a.py::x - y\n== 1 failed in 0.1s ==\n")
 	f.Add("Tests:  1 failed, 2 total\n● a › b\n")
-	f.Add("1..3\nok 1\nnot ok 2 - x\n")
-	f.Add("  1) Failure:\nA#b [c]:\n")
 	f.Add("Tests run: 3, Failures: 1, Errors: 0, Skipped: 0\n")
 	f.Add(`{"Action":"fail","Package":"p","Test":"t"}`)
 	f.Fuzz(func(t *testing.T, output string) {
 		got := gate.Read(output)
-		if got.Passed < 0 || got.Failed < 0 || got.Skipped < 0 || got.Warnings < 0 {
+		if got.Passed < 0 || got.Failed < 0 || got.Skipped < 0 {
 			t.Errorf("negative counts: %+v", got)
 		}
 		if len(got.FailedTests) > 300 || !slices.IsSorted(got.FailedTests) {

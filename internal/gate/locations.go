@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -34,14 +33,16 @@ const (
 )
 
 var (
-	// Go, gcc, clang, eslint's unix format, pytest, and tsc where it is pretty:
-	// "a/b.go:3:2: …", "a.py:3: …", "a.ts:3:2 - …".
-	locColon = strs.Lazy(`^(?:vet: )?` + locPath + `:(\d{1,7})(?::(\d{1,7}))?(?::| -)\s+(\S.*)$`)
-	// tsc and MSBuild: "a.ts(3,2): …".
-	locParen = strs.Lazy(`^` + locPath + `\((\d{1,7})(?:,(\d{1,7}))?\)\s*:\s+(\S.*)$`)
-	// rustc and vitest, which name the place below the message.
-	locArrow = strs.Lazy(`^\s*(?:-->|❯)\s+` + locPath + `:(\d{1,7})(?::(\d{1,7}))?\s*$`)
-	locSaid  = strs.Lazy(`^\s*((?:error|warning)(?:\[\w+\])?: \S.*|\w*(?:Error|Exception): \S.*)$`)
+	locations = []func() *regexp.Regexp{
+		// Go, gcc, clang, eslint's unix format, pytest, and tsc where it is pretty:
+		// "a/b.go:3:2: …", "a.py:3: …", "a.ts:3:2 - …".
+		strs.Lazy(`^(?:vet: )?` + locPath + `:(\d{1,7})(?::(\d{1,7}))?(?::| -)\s+(\S.*)$`),
+		// tsc and MSBuild: "a.ts(3,2): …".
+		strs.Lazy(`^` + locPath + `\((\d{1,7})(?:,(\d{1,7}))?\)\s*:\s+(\S.*)$`),
+		// rustc and vitest, which name the place below the message.
+		strs.Lazy(`^\s*(?:-->|❯)\s+` + locPath + `:(\d{1,7})(?::(\d{1,7}))?()\s*$`),
+	}
+	locMessage = strs.Lazy(`^\s*((?:error|warning)(?:\[\w+\])?: \S.*|\w*(?:Error|Exception): \S.*)$`)
 )
 
 // Locations reads the places that the output of a check names, each once, in
@@ -51,80 +52,46 @@ var (
 func Locations(output string) []Location {
 	var out []Location
 	seen := make(map[Location]bool)
-	said := ""
-	for line := range strings.Lines(output) {
-		if len(line) > maxLine {
-			line = line[:maxLine]
+	message := ""
+	for _, line := range logLines(output) {
+		if m := locMessage().FindStringSubmatch(line); m != nil {
+			message = m[1]
 		}
-		line = strings.TrimRight(plain(strings.TrimRight(line, "\r\n")), " \t\r")
-		if m := locSaid().FindStringSubmatch(line); m != nil {
-			said = m[1]
-		}
-		at, ok := location(line, said)
-		if !ok || seen[at] {
-			continue
-		}
-		seen[at] = true
-		if out = append(out, at); len(out) == maxLocations {
+		for _, form := range locations {
+			m := form().FindStringSubmatch(line)
+			if m == nil {
+				continue
+			}
+			if m[4] == "" {
+				m[4] = message
+			}
+			at := Location{Message: oneLine(m[4], maxLocText)}
+			at.Path = strings.TrimPrefix(strings.TrimPrefix(m[1], containerDir), "./")
+			at.Line, _ = strconv.Atoi(m[2])
+			at.Column, _ = strconv.Atoi(m[3]) // 0 where there is none
+			if at.Line > 0 && at.Message != "" && plainPath(at.Path) && !seen[at] && len(out) < maxLocations {
+				seen[at] = true
+				out = append(out, at)
+			}
 			break
 		}
 	}
 	return out
 }
 
-// location is the place that one line names; said is the last message above it.
-func location(line, said string) (Location, bool) {
-	var m []string
-	for _, form := range []func() *regexp.Regexp{locColon, locParen} {
-		if m = form().FindStringSubmatch(line); m != nil {
-			break
-		}
-	}
-	if m == nil {
-		if m = locArrow().FindStringSubmatch(line); m != nil {
-			m = append(m, said)
-		}
-	}
-	if m == nil {
-		return Location{}, false
-	}
-	at := Location{Message: cutText(strings.TrimSpace(m[4]), maxLocText)}
-	var err error
-	if at.Line, err = strconv.Atoi(m[2]); err != nil || at.Line < 1 {
-		return Location{}, false
-	}
-	if m[3] != "" {
-		if at.Column, err = strconv.Atoi(m[3]); err != nil {
-			return Location{}, false
-		}
-	}
-	file, ok := plainPath(m[1])
-	at.Path = file
-	return at, ok && at.Message != ""
+// plainPath says whether a path is within the work tree, as git writes it.
+func plainPath(p string) bool {
+	return len(p) <= maxLocPath && fs.ValidPath(p) && strings.ContainsFunc(p, unicode.IsLetter) &&
+		!strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// plainPath is a path within the work tree, as git writes it.
-func plainPath(p string) (string, bool) {
-	p = strings.TrimPrefix(strings.TrimPrefix(p, containerDir), "./")
-	odd := func(r rune) bool { return !unicode.IsPrint(r) }
-	if len(p) > maxLocPath || !fs.ValidPath(p) || strings.ContainsFunc(p, odd) ||
-		!strings.ContainsFunc(p, unicode.IsLetter) {
-		return "", false
-	}
-	return p, true
-}
-
-// cutText keeps at most limit bytes of a text, in whole characters that can be
-// seen.
-func cutText(s string, limit int) string {
+// oneLine keeps at most limit bytes of a text, in whole characters that can be seen.
+func oneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
+		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, s)
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(cut(s, limit))
 }

@@ -50,8 +50,8 @@ func TestMissing(t *testing.T) {
 			output: "Could not find rake-13.0.6, rspec-3.12.0 in locally installed gems\n",
 			want:   "Could not find rake-13.0.6, rspec-3.12.0 in locally installed gems",
 		},
-		{name: "no clippy", command: "cargo clippy", code: 101, output: "error: no such command: `clippy`\n", want: "cargo has no command clippy"},
-		{name: "no network", command: "go test ./...", code: 1, output: "x.go:3:2: m@v1: Get \"https://proxy.golang.org/m\": dial tcp: lookup proxy.golang.org on 1.1.1.1:53: no such host\n", want: "cannot reach proxy.golang.org"},
+		{name: "no clippy", command: "cargo clippy", code: 101, output: "error: no such command: `clippy`\n", want: "no such command: `clippy`"},
+		{name: "no network", command: "go test ./...", code: 1, output: "x.go:3:2: m@v1: Get \"https://proxy.golang.org/m\": dial tcp: lookup proxy.golang.org on 1.1.1.1:53: no such host\n", want: "dial tcp: lookup proxy.golang.org"},
 		{name: "it failed", command: "go test ./...", code: 1, output: "--- FAIL: TestX (0.00s)\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ type Standing string
 
 // The ways a gate may turn out.
 const (
-	// Passed: it exited with 0.
+	// Passed: it exited with 0, or enough tests passed for the repository's own limit.
 	Passed Standing = "passed"
 	// Failed: the proposal is to blame. The only one that keeps it from landing.
 	Failed Standing = "failed"
@@ -25,16 +25,11 @@ const (
 	RedAtBase Standing = "red_at_base"
 	// Flaky: it passed when it was run again on the same tree.
 	Flaky Standing = "flaky"
-	// Tolerated: enough tests passed for the repository's own limit.
-	Tolerated Standing = "tolerated"
 	// Noted: it failed, and is advisory.
 	Noted Standing = "advisory"
-	// Empty: it exited with 0 and ran no test, as before the work began. It proves
-	// nothing.
-	Empty Standing = "no_tests"
-	// Silenced: it exited with 0 and tells of no test, though it ran some before a task
-	// changed how tests run. Neither that task nor those after it are proved by it.
-	Silenced Standing = "silenced"
+	// NoTests: it exited with 0 and ran no test, as before the work began, or since a task
+	// changed how tests run. It proves nothing.
+	NoTests Standing = "no_tests"
 	// Unrunnable: what it needs is not there, as it was not before the work began.
 	// It says nothing of the work.
 	Unrunnable Standing = "could_not_run"
@@ -133,13 +128,13 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		}
 		known = slices.Sorted(slices.Values(slices.Concat(known, first.Facts.Unloaded)))
 		fresh = without(fresh, known)
-	case g.goal() || mends(g, task):
+	case g.goal() || mends(task):
 		known = nil
 	}
 	if base.answered() && !base.Passed && !g.goal() {
 		switch {
 		case !base.Facts.named():
-			if r.Old || g.Detected && !mends(g, task) {
+			if r.Old || g.Detected && !mends(task) {
 				return Verdict{
 					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
 				}, Nothing
@@ -156,7 +151,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	}
 	if q.tolerates(first.Facts, base.Facts) {
 		return Verdict{
-			Standing: Tolerated, Tests: some(fresh),
+			Standing: Passed, Tests: some(fresh),
 			Note: fmt.Sprintf("%d of %d tests passed, which the repository's limit allows; failed: %s", first.Facts.Passed,
 				first.Facts.Passed+first.Facts.Failed, list(fresh)),
 		}, Nothing
@@ -209,12 +204,12 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 		return passed, Nothing
 	}
 	if r.Base != nil && ran == 0 {
-		if r.Base.Verdict.Standing == Silenced { // since an earlier task
+		if r.Base.Verdict.Standing == NoTests { // since an earlier task
 			return r.Base.Verdict, Nothing
 		}
 		if before, _ := r.Base.Facts.ran(); !r.SameTests && before > 0 {
 			return Verdict{
-				Standing: Silenced,
+				Standing: NoTests,
 				Note:     fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
 			}, Nothing
 		}
@@ -248,7 +243,7 @@ func judgePassed(g Gate, r Results) (Verdict, Need) {
 			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", strs.Count(ran, "test"), before),
 		}, Nothing
 	case known && ran == 0:
-		return Verdict{Standing: Empty, Note: "it ran no test"}, Nothing
+		return Verdict{Standing: NoTests, Note: "it ran no test"}, Nothing
 	}
 	return passed, Nothing
 }
@@ -280,19 +275,8 @@ func (g Gate) goal() bool { return g.When == Final && !g.Detected || g.Own }
 // words can tell, and without them the next call would not be told what still fails.
 var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
 
-const goal = "Make the final check "
-
-// Goal is the title of the task to make one check of the end pass.
-func Goal(g string) string { return fmt.Sprintf(goal+"%q pass", g) }
-
-// mends says whether a task is to make something pass that does not: any check,
-// or the one that it names.
-func mends(g Gate, task run.Task) bool {
-	if strings.HasPrefix(task.Title, goal) {
-		return task.Title == Goal(g.Name)
-	}
-	return mending().MatchString(task.Title)
-}
+// mends says whether a task is to make something pass that does not.
+func mends(task run.Task) bool { return mending().MatchString(task.Title) }
 
 // answered says whether the command itself came to a result, be it by taking
 // too long. What was ended from outside says nothing of the tree, and neither does

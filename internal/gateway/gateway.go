@@ -67,10 +67,6 @@ type Config struct {
 	// Meter admits and counts the requests. A start it does not know, or that has
 	// ended, gets nothing.
 	Meter *spend.Meter
-	// FinalLimit, where it is set, is the header by which the agent is told that an
-	// answer stands for a provider's limit (429) that lasts: its client would repeat
-	// the request in silence. See final.
-	FinalLimit string
 	// Watch, where it is set, is told what the providers refuse. What it takes for final
 	// ends the requests of that start.
 	Watch *Watch
@@ -120,8 +116,6 @@ type handler struct {
 	// each start.
 	tunnels chan struct{}
 	starts  sync.Map
-	// limited counts, by start, how often in a row the provider has limited it.
-	limited sync.Map
 }
 
 // upstreamProxy passes requests on to an upstream, which takes these fields besides
@@ -244,11 +238,6 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 			}
 			if err := h.watch(x, keys, r); err != nil {
 				return err
-			}
-			if h.cfg.FinalLimit != "" {
-				if err := h.final(x, u.Provider, r); err != nil {
-					return err
-				}
 			}
 			mask(keys, r)
 			return nil

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,3 +161,14 @@ func (h *handler) unreached(x *exchange, host string, err error) {
 
 // errFinal is a request of a start whose provider has refused another for good.
 var errFinal = errors.New("the provider refuses this run's requests")
+
+// retryAfter reads the header of that name: seconds, or a time.
+func retryAfter(value string, now time.Time) time.Duration {
+	if n, err := strconv.Atoi(strings.TrimSpace(value)); err == nil {
+		return time.Duration(min(max(n, 0), 1<<30)) * time.Second
+	}
+	if t, err := http.ParseTime(value); err == nil {
+		return t.Sub(now)
+	}
+	return 0
+}

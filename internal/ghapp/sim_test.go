@@ -474,7 +474,7 @@ func TestForeignPullRequest(t *testing.T) {
 	app := get[*ghapp.App](t)(ghapp.New(ghapp.Config{
 		APIURL: w.URL() + "/api/v3", AppID: other.ID, PrivateKey: other.PrivateKeyPEM,
 	}))
-	input := ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main", Body: "<!-- ralph:island:start -->"}
+	input := ghapp.PRInput{Title: "x", Head: "ralph/7", Base: "main", Body: "<!-- ralph:begin -->"}
 	get[ghapp.PR](t)(app.Repo(in.ID, owner, name).CreatePR(t.Context(), input))
 
 	if _, err := w.repo.FindPR(t.Context(), "ralph/7"); !errors.Is(err, ghapp.ErrNotFound) {

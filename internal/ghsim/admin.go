@@ -1,6 +1,7 @@
 package ghsim
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,41 +11,21 @@ import (
 	"strings"
 )
 
-// adminRoute is one operation of the admin API under /_sim. It mirrors a
-// method of Sim: names come from the path, the rest from the JSON body.
-type adminRoute struct {
-	pattern string
-	handle  func(s *Sim, a admin) (any, error)
-}
-
-// admin is one admin request.
+// admin is one request to the admin API under /_sim, which mirrors the methods of Sim: names come from the path, the
+// rest from the JSON body.
 type admin struct {
-	r    *http.Request
-	body []byte
+	*Sim
+
+	ctx         context.Context //nolint:containedctx // of the request
+	owner, repo string
+	number      int
+	user        string
+	branch      string
+	app, id     int64 // an App, and what else is meant by its number
+	body        []byte
 }
 
-func (a admin) str(name string) string { return a.r.PathValue(name) }
-
-func (a admin) num(name string) int {
-	n, err := strconv.Atoi(a.r.PathValue(name))
-	if err != nil {
-		return -1
-	}
-	return n
-}
-
-// read decodes the body strictly: this API is ours, and a typing error in it
-// should not pass in silence.
-func (a admin) read(into any) error {
-	d := json.NewDecoder(strings.NewReader(string(a.body)))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return &Error{Status: http.StatusBadRequest, Message: "body: " + err.Error()}
-	}
-	return nil
-}
-
-// deed is the body of what somebody does to an issue or branch.
+// deed is the body of what somebody does to an issue or pull request.
 type deed struct {
 	User   string       `json:"user"`
 	Title  string       `json:"title"`
@@ -53,171 +34,139 @@ type deed struct {
 	Labels []string     `json:"labels"`
 	State  string       `json:"state"`
 	Lines  []ReviewLine `json:"lines"`
-	// Resolved is whether a conversation is to be resolved.
+	// Resolved is whether a conversation is to be resolved, Locked whether an issue is to be locked.
 	Resolved bool `json:"resolved"`
-	// Locked is whether an issue is to be locked.
-	Locked bool `json:"locked"`
+	Locked   bool `json:"locked"`
 }
 
-// did answers what has no result of its own.
-func did(err error) (any, error) { return obj{"ok": err == nil}, err }
+// done answers what has no result of its own.
+func done(err error) (any, error) { return obj{"ok": err == nil}, err }
 
-func adminRoutes() []adminRoute {
-	const repo = "/_sim/repos/{owner}/{repo}"
-	act := func(f func(s *Sim, a admin, in deed) (any, error)) func(*Sim, admin) (any, error) {
-		return func(s *Sim, a admin) (any, error) {
-			var in deed
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return f(s, a, in)
+// takes reads the body strictly: this API is ours, and a typing error in it should not pass in silence.
+func takes[T any](f func(a admin, in T) (any, error)) func(admin) (any, error) {
+	return func(a admin) (any, error) {
+		var in T
+		d := json.NewDecoder(strings.NewReader(string(a.body)))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&in); err != nil && !errors.Is(err, io.EOF) {
+			return nil, &Error{Status: http.StatusBadRequest, Message: "body: " + err.Error()}
 		}
+		return f(a, in)
 	}
-	return []adminRoute{
-		{"POST /_sim/users", func(s *Sim, a admin) (any, error) {
-			var in struct {
-				Login        string `json:"login"`
-				Organization bool   `json:"organization"`
-			}
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			if in.Organization {
-				return s.createAccount(in.Login, "Organization")
-			}
-			return s.CreateUser(in.Login)
-		}},
-		{"POST /_sim/apps", func(s *Sim, a admin) (any, error) {
-			var in AppOptions
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return s.CreateApp(in)
-		}},
-		{"POST /_sim/apps/{app}/hook", func(s *Sim, a admin) (any, error) {
-			var in struct {
-				URL    string `json:"url"`
-				Secret string `json:"secret"`
-			}
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return did(s.SetHook(int64(a.num("app")), in.URL, in.Secret))
-		}},
-		{"POST /_sim/apps/{app}/installations", func(s *Sim, a admin) (any, error) {
-			var in struct {
-				Repositories []string `json:"repositories"`
-			}
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return s.Install(int64(a.num("app")), in.Repositories...)
-		}},
-		{"GET /_sim/apps/{app}/deliveries", func(s *Sim, a admin) (any, error) { return s.Deliveries(int64(a.num("app"))) }},
-		{"POST /_sim/apps/{app}/deliveries/{delivery}/redeliver", func(s *Sim, a admin) (any, error) {
-			return did(s.Redeliver(int64(a.num("app")), int64(a.num("delivery"))))
-		}},
-		{"POST " + repo, func(s *Sim, a admin) (any, error) {
-			var in RepoOptions
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return s.CreateRepo(a.str("owner"), a.str("repo"), in)
-		}},
-		{"PUT " + repo + "/permissions/{user}", func(s *Sim, a admin) (any, error) {
-			var in struct {
-				Role     Role   `json:"role"`
-				RoleName string `json:"role_name"`
-			}
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return did(s.SetPermission(a.str("owner"), a.str("repo"), a.str("user"), in.Role, in.RoleName))
-		}},
-		{"GET " + repo + "/issues", func(s *Sim, a admin) (any, error) { return s.Issues(a.str("owner"), a.str("repo")) }},
-		{"POST " + repo + "/issues", act(func(s *Sim, a admin, in deed) (any, error) {
-			return s.CreateIssue(a.str("owner"), a.str("repo"), in.User, in.Title, in.Body, in.Labels...)
-		})},
-		{"GET " + repo + "/issues/{number}", func(s *Sim, a admin) (any, error) {
-			return s.Issue(a.str("owner"), a.str("repo"), a.num("number"))
-		}},
-		{"PATCH " + repo + "/issues/{number}", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.EditIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Title, in.Body))
-		})},
-		{"POST " + repo + "/issues/{number}/labels", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.AddLabel(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Label))
-		})},
-		{"DELETE " + repo + "/issues/{number}/labels", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.RemoveLabel(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Label))
-		})},
-		{"POST " + repo + "/issues/{number}/comments", act(func(s *Sim, a admin, in deed) (any, error) {
-			return s.Comment(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Body)
-		})},
-		{"POST " + repo + "/issues/{number}/close", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.CloseIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User))
-		})},
-		{"POST " + repo + "/issues/{number}/reopen", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.ReopenIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User))
-		})},
-		{"POST " + repo + "/issues/{number}/lock", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.LockIssue(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.Locked))
-		})},
-		{"GET " + repo + "/pulls", func(s *Sim, a admin) (any, error) { return s.PRs(a.str("owner"), a.str("repo")) }},
-		{"GET " + repo + "/pulls/{number}", func(s *Sim, a admin) (any, error) {
-			return s.PR(a.str("owner"), a.str("repo"), a.num("number"))
-		}},
-		{"POST " + repo + "/pulls/{number}/reviews", act(func(s *Sim, a admin, in deed) (any, error) {
-			return s.Review(a.str("owner"), a.str("repo"), a.num("number"), in.User, in.State, in.Body, in.Lines...)
-		})},
-		{"POST " + repo + "/pulls/{number}/comments/{comment}/replies", act(func(s *Sim, a admin, in deed) (any, error) {
-			return s.Reply(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")), in.Body)
-		})},
-		{"POST " + repo + "/pulls/{number}/comments/{comment}/resolve", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.ResolveThread(a.str("owner"), a.str("repo"), a.num("number"), in.User, int64(a.num("comment")),
-				in.Resolved))
-		})},
-		{"POST " + repo + "/pulls/{number}/merge", act(func(s *Sim, a admin, in deed) (any, error) {
-			return did(s.Merge(a.str("owner"), a.str("repo"), a.num("number"), in.User))
-		})},
-		{"GET " + repo + "/checks", func(s *Sim, a admin) (any, error) { return s.CheckRuns(a.str("owner"), a.str("repo")) }},
-		{
-			"GET " + repo + "/branches", func(s *Sim, a admin) (any, error) { return s.Branches(a.str("owner"), a.str("repo")) },
-		},
-		{"GET " + repo + "/commits/{branch...}", func(s *Sim, a admin) (any, error) {
-			return s.BranchCommits(a.str("owner"), a.str("repo"), a.str("branch"))
-		}},
-		{"POST " + repo + "/push/{branch...}", func(s *Sim, a admin) (any, error) {
-			var in struct {
-				PushOptions
+}
 
-				User string `json:"user"`
+type (
+	account struct {
+		Login        string `json:"login"`
+		Organization bool   `json:"organization"`
+	}
+	hookInput struct {
+		URL    string `json:"url"`
+		Secret string `json:"secret"`
+	}
+	installInput struct {
+		Repositories []string `json:"repositories"`
+	}
+	roleInput struct {
+		Role     Role   `json:"role"`
+		RoleName string `json:"role_name"`
+	}
+	pushInput struct {
+		PushOptions
+
+		User string `json:"user"`
+	}
+)
+
+func adminRoutes() map[string]func(admin) (any, error) {
+	const apps, repo = "/_sim/apps/{app}", "/_sim/repos/{owner}/{repo}"
+	const issue, pull = repo + "/issues/{number}", repo + "/pulls/{number}"
+	return map[string]func(admin) (any, error){
+		"POST /_sim/users": takes(func(a admin, in account) (any, error) {
+			if in.Organization {
+				return a.createAccount(in.Login, "Organization")
 			}
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			oid, err := s.Push(a.str("owner"), a.str("repo"), a.str("branch"), in.User, in.PushOptions)
+			return a.CreateUser(in.Login)
+		}),
+		"POST /_sim/apps": takes(func(a admin, in AppOptions) (any, error) { return a.CreateApp(in) }),
+		"POST " + apps + "/hook": takes(func(a admin, in hookInput) (any, error) {
+			return done(a.SetHook(a.app, in.URL, in.Secret))
+		}),
+		"POST " + apps + "/installations": takes(func(a admin, in installInput) (any, error) {
+			return a.Install(a.app, in.Repositories...)
+		}),
+		"GET " + apps + "/deliveries": func(a admin) (any, error) { return a.Deliveries(a.app) },
+		"POST " + apps + "/deliveries/{id}/redeliver": func(a admin) (any, error) {
+			return done(a.Redeliver(a.app, a.id))
+		},
+		"POST " + repo: takes(func(a admin, in RepoOptions) (any, error) { return a.CreateRepo(a.owner, a.repo, in) }),
+		"PUT " + repo + "/permissions/{user}": takes(func(a admin, in roleInput) (any, error) {
+			return done(a.SetPermission(a.owner, a.repo, a.user, in.Role, in.RoleName))
+		}),
+		"GET " + repo + "/issues": func(a admin) (any, error) { return a.Issues(a.owner, a.repo) },
+		"POST " + repo + "/issues": takes(func(a admin, in deed) (any, error) {
+			return a.CreateIssue(a.owner, a.repo, in.User, in.Title, in.Body, in.Labels...)
+		}),
+		"GET " + issue: func(a admin) (any, error) { return a.Issue(a.owner, a.repo, a.number) },
+		"PATCH " + issue: takes(func(a admin, in deed) (any, error) {
+			return done(a.EditIssue(a.owner, a.repo, a.number, in.User, in.Title, in.Body))
+		}),
+		"POST " + issue + "/labels": takes(func(a admin, in deed) (any, error) {
+			return done(a.AddLabel(a.owner, a.repo, a.number, in.User, in.Label))
+		}),
+		"DELETE " + issue + "/labels": takes(func(a admin, in deed) (any, error) {
+			return done(a.RemoveLabel(a.owner, a.repo, a.number, in.User, in.Label))
+		}),
+		"POST " + issue + "/comments": takes(func(a admin, in deed) (any, error) {
+			return a.Comment(a.owner, a.repo, a.number, in.User, in.Body)
+		}),
+		"POST " + issue + "/close": takes(func(a admin, in deed) (any, error) {
+			return done(a.CloseIssue(a.owner, a.repo, a.number, in.User))
+		}),
+		"POST " + issue + "/reopen": takes(func(a admin, in deed) (any, error) {
+			return done(a.ReopenIssue(a.owner, a.repo, a.number, in.User))
+		}),
+		"POST " + issue + "/lock": takes(func(a admin, in deed) (any, error) {
+			return done(a.LockIssue(a.owner, a.repo, a.number, in.User, in.Locked))
+		}),
+		"GET " + repo + "/pulls": func(a admin) (any, error) { return a.PRs(a.owner, a.repo) },
+		"GET " + pull:            func(a admin) (any, error) { return a.PR(a.owner, a.repo, a.number) },
+		"POST " + pull + "/reviews": takes(func(a admin, in deed) (any, error) {
+			return a.Review(a.owner, a.repo, a.number, in.User, in.State, in.Body, in.Lines...)
+		}),
+		"POST " + pull + "/comments/{id}/replies": takes(func(a admin, in deed) (any, error) {
+			return a.Reply(a.owner, a.repo, a.number, in.User, a.id, in.Body)
+		}),
+		"POST " + pull + "/comments/{id}/resolve": takes(func(a admin, in deed) (any, error) {
+			return done(a.ResolveThread(a.owner, a.repo, a.number, in.User, a.id, in.Resolved))
+		}),
+		"POST " + pull + "/merge": takes(func(a admin, in deed) (any, error) {
+			return done(a.Merge(a.owner, a.repo, a.number, in.User))
+		}),
+		"GET " + repo + "/checks":              func(a admin) (any, error) { return a.CheckRuns(a.owner, a.repo) },
+		"GET " + repo + "/branches":            func(a admin) (any, error) { return a.Branches(a.owner, a.repo) },
+		"GET " + repo + "/commits/{branch...}": func(a admin) (any, error) { return a.BranchCommits(a.owner, a.repo, a.branch) },
+		"POST " + repo + "/push/{branch...}": takes(func(a admin, in pushInput) (any, error) {
+			oid, err := a.Push(a.owner, a.repo, a.branch, in.User, in.PushOptions)
 			return obj{"oid": oid}, err
-		}},
-		{"GET /_sim/calls", func(s *Sim, _ admin) (any, error) { return s.Calls(), nil }},
-		{"GET /_sim/calls/counts", func(s *Sim, _ admin) (any, error) { return s.CallCounts(), nil }},
-		{"POST /_sim/tokens/expire", func(s *Sim, _ admin) (any, error) { s.ExpireTokens(); return did(nil) }},
-		{"POST /_sim/faults", func(s *Sim, a admin) (any, error) {
-			var in Fault
-			if err := a.read(&in); err != nil {
-				return nil, err
-			}
-			return did(s.Inject(in))
-		}},
-		{"POST /_sim/idle", func(s *Sim, a admin) (any, error) { return did(s.WaitIdle(a.r.Context())) }},
+		}),
+		"GET /_sim/calls":        func(a admin) (any, error) { return a.Calls(), nil },      //nolint:unparam // one of many
+		"GET /_sim/calls/counts": func(a admin) (any, error) { return a.CallCounts(), nil }, //nolint:unparam // one of many
+		"POST /_sim/tokens/expire": func(a admin) (any, error) {
+			a.ExpireTokens()
+			return done(nil)
+		},
+		"POST /_sim/faults": takes(func(a admin, in Fault) (any, error) { return done(a.Inject(in)) }),
+		"POST /_sim/idle":   func(a admin) (any, error) { return done(a.WaitIdle(a.ctx)) },
 	}
 }
 
 // newAdmin makes the handler of the admin API.
 func (s *Sim) newAdmin() http.Handler {
 	mux := http.NewServeMux()
-	for _, route := range adminRoutes() {
-		mux.HandleFunc(route.pattern, func(w http.ResponseWriter, r *http.Request) {
-			result, err := s.administer(w, r, route)
+	for pattern, handle := range adminRoutes() {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			result, err := s.administer(w, r, handle)
 			a := jsonAnswer(http.StatusOK, result)
 			if err != nil {
 				a = errorAnswer(err)
@@ -230,9 +179,8 @@ func (s *Sim) newAdmin() http.Handler {
 	return mux
 }
 
-func (s *Sim) administer(w http.ResponseWriter, r *http.Request, route adminRoute) (any, error) {
-	// A page from elsewhere in the same browser can post plain forms here, but
-	// not JSON.
+func (s *Sim) administer(w http.ResponseWriter, r *http.Request, handle func(admin) (any, error)) (any, error) {
+	// A page from elsewhere in the same browser can post plain forms here, but not JSON.
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodGet &&
 		(err != nil || kind != "application/json") {
 		return nil, &Error{Status: http.StatusUnsupportedMediaType, Message: "Content-Type must be application/json"}
@@ -241,5 +189,15 @@ func (s *Sim) administer(w http.ResponseWriter, r *http.Request, route adminRout
 	if err != nil {
 		return nil, &Error{Status: http.StatusRequestEntityTooLarge, Message: "Request body too large"}
 	}
-	return route.handle(s, admin{r: r, body: body})
+	num := func(name string) int64 {
+		n, err := strconv.ParseInt(r.PathValue(name), 10, 64)
+		if err != nil {
+			return -1 // nothing has that number
+		}
+		return n
+	}
+	return handle(admin{
+		Sim: s, ctx: r.Context(), owner: r.PathValue("owner"), repo: r.PathValue("repo"), number: int(num("number")),
+		user: r.PathValue("user"), branch: r.PathValue("branch"), app: num("app"), id: num("id"), body: body,
+	})
 }

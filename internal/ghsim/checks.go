@@ -3,8 +3,11 @@ package ghsim
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/go-github/v60/github"
 )
 
 // checkInput is what is said of a check run to make or to change.
@@ -93,27 +96,29 @@ func (s *Sim) applyCheck(ch *checkRun, in checkInput) error {
 	return nil
 }
 
-// makeCheck puts a check run of the calling App on a commit.
-func (s *Sim) makeCheck(c *call, r *repo, in checkInput) (*checkRun, error) {
+// postCheck puts a check run of the calling App on a commit.
+func (s *Sim) postCheck(c *call, in checkInput) (int, any, error) {
+	r := c.repo
 	if _, err := r.git.commit(in.HeadSHA); err != nil {
-		return nil, unprocessable("No commit found for SHA: " + in.HeadSHA)
+		return 0, nil, unprocessable("No commit found for SHA: " + in.HeadSHA)
 	}
 	ch := &checkRun{
 		id: s.nextID(), app: c.who.tok.install.app, name: in.Name, headOID: in.HeadSHA, status: "queued", started: s.now(),
 		suiteID: s.nextID(),
 	}
 	if err := s.applyCheck(ch, in); err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	r.checks = append(r.checks, ch)
 	s.emit(r, "check_run", "created", c.who.author().user, obj{"check_run": s.checkJSON(r, ch)})
-	return ch, nil
+	return http.StatusCreated, s.checkJSON(r, ch), nil
 }
 
-// changeCheck changes one, which only the App that made it may.
-func (s *Sim) changeCheck(c *call, r *repo, ch *checkRun, in checkInput) error {
+// patchCheck changes one, which only the App that made it may.
+func (s *Sim) patchCheck(c *call, in checkInput) (int, any, error) {
+	ch := c.check
 	if c.who.tok.install.app != ch.app {
-		return &Error{
+		return 0, nil, &Error{
 			Status:  http.StatusForbidden,
 			Message: "Invalid app_id `" + c.who.name() + "` - check run can only be modified by the GitHub App that created it.",
 		}
@@ -121,11 +126,48 @@ func (s *Sim) changeCheck(c *call, r *repo, ch *checkRun, in checkInput) error {
 	was := ch.status
 	next := *ch
 	if err := s.applyCheck(&next, in); err != nil {
-		return err
+		return 0, nil, err
 	}
 	*ch = next
 	if was != "completed" && ch.status == "completed" {
-		s.emit(r, "check_run", "completed", c.who.author().user, obj{"check_run": s.checkJSON(r, ch)})
+		s.emit(c.repo, "check_run", "completed", c.who.author().user, obj{"check_run": s.checkJSON(c.repo, ch)})
 	}
-	return nil
+	return http.StatusOK, s.checkJSON(c.repo, ch), nil
+}
+
+func (s *Sim) getCheck(c *call) (int, any, error) {
+	return http.StatusOK, s.checkJSON(c.repo, c.check), nil
+}
+
+func (s *Sim) listAnnotations(c *call) (int, any, error) {
+	return list(c, c.check.annotations, func(a Annotation) Annotation { return a })
+}
+
+func (s *Sim) listChecks(c *call) (int, any, error) {
+	commit, err := c.commitAt(c.str("ref"))
+	if err != nil {
+		return 0, nil, err
+	}
+	type named struct {
+		app  *app
+		name string
+	}
+	latest := map[named]bool{} // already found, of an App and name
+	status, app, name := c.query("status", ""), c.query("app_id", ""), c.query("check_name", "")
+	var found []*checkRun
+	for _, ch := range slices.Backward(c.repo.checks) {
+		old := latest[named{ch.app, ch.name}] && c.query("filter", "latest") != "all"
+		if ch.headOID != commit.OID || old || app != "" && app != strconv.FormatInt(ch.app.id, 10) ||
+			name != "" && name != ch.name {
+			continue
+		}
+		latest[named{ch.app, ch.name}] = true
+		if status == "" || status == ch.status {
+			found = append(found, ch)
+		}
+	}
+	return http.StatusOK, &github.ListCheckRunsResults{
+		Total:     new(len(found)),
+		CheckRuns: shapes(paginate(c, found), func(ch *checkRun) *github.CheckRun { return s.checkJSON(c.repo, ch) }),
+	}, nil
 }

@@ -7,7 +7,7 @@
 //	/api/v3/…              the REST API, where GitHub Enterprise Server has it
 //	/api/graphql           the GraphQL API
 //	/<owner>/<repo>.git/…  git over smart HTTP, to fetch from bare repositories
-//	/<owner>/<repo>/…      pages for people: issues, pull requests and check runs
+//	/<owner>/<repo>/…      pages for people: issues, pull requests, check runs and commits
 //	/_sim/…                an admin API: make things, read back what happened
 //
 // Invariants:

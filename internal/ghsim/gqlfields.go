@@ -11,20 +11,18 @@ import (
 // gqlHandlers answer the fields of queries and mutations, by name, with plain maps.
 func gqlHandlers() map[string]func(*execution, arguments) (obj, error) {
 	return map[string]func(*execution, arguments) (obj, error){
-		"viewer": func(x *execution, _ arguments) (obj, error) { // only here a bot's login has its suffix
+		// Only here a bot's login has its suffix.
+		"viewer": func(x *execution, _ arguments) (obj, error) { //nolint:unparam // one of many
 			u := x.call.who.author().user
 			return obj{"id": u.nodeID(), "login": u.login, "databaseId": u.id}, nil
 		},
 		"repository":                    repository,
 		"addReaction":                   addReviewReaction,
-		"createCheckRun":                createCheckRun,
 		"createCommitOnBranch":          createCommitOnBranch,
 		"createRef":                     createRef,
 		"markPullRequestReadyForReview": markReady,
 		"minimizeComment":               minimizeComment,
 		"resolveReviewThread":           resolveThread,
-		"updateCheckRun":                updateCheckRun,
-		"updatePullRequest":             updatePullRequest,
 	}
 }
 
@@ -134,9 +132,6 @@ func (x *execution) node(id string) (r *repo, i *issue, thing any) {
 		}
 		if nodeID("R", r.id) == id {
 			return r, nil, r
-		}
-		if ch, ok := find(r.checks, func(ch *checkRun) bool { return nodeID("CR", ch.id) == id }); ok {
-			return r, nil, ch
 		}
 		for _, i := range r.issues {
 			if issueNodeID(i) == id {
@@ -297,42 +292,19 @@ func (x *execution) fileChanges(r *repo, parent *commitObject, in arguments) ([]
 	return changes, nil
 }
 
-// pull finds the pull request of a mutation.
-func (x *execution) pull(id string) (*repo, *issue, error) {
-	r, i, _, err := lookUp[*issue](x, "PullRequest", id, "pull_requests")
-	if err == nil && i.pull == nil {
-		err = &gqlError{"NOT_FOUND", "Could not resolve to PullRequest node with the global id of '" + id + "'."}
-	}
-	return r, i, err
-}
-
 func markReady(x *execution, in arguments) (obj, error) {
-	r, i, err := x.pull(in.str("pullRequestId"))
-	if err != nil {
+	id := in.str("pullRequestId")
+	r, i, _, err := lookUp[*issue](x, "PullRequest", id, "pull_requests")
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if i.closed {
+	case i.pull == nil:
+		return nil, &gqlError{"NOT_FOUND", "Could not resolve to PullRequest node with the global id of '" + id + "'."}
+	case i.closed:
 		return nil, &gqlError{"UNPROCESSABLE", "The pull request is closed."}
 	}
 	x.setDraft(r, i, x.call.who.author(), false)
 	return obj{"pullRequest": x.pullFields(r, i)}, nil
-}
-
-func updatePullRequest(x *execution, in arguments) (obj, error) {
-	r, i, err := x.pull(in.str("pullRequestId"))
-	if err != nil {
-		return nil, err
-	}
-	value := func(name string) *string {
-		if in[name] == nil {
-			return nil
-		}
-		return new(in.str(name))
-	}
-	err = x.changePull(r, i, x.call.who.author(), pullChange{
-		Title: value("title"), Body: value("body"), Base: value("baseRefName"), State: value("state"),
-	})
-	return obj{"pullRequest": x.pullFields(r, i)}, err
 }
 
 func resolveThread(x *execution, in arguments) (obj, error) {
@@ -381,66 +353,4 @@ func minimizeComment(x *execution, in arguments) (obj, error) {
 	}
 	c.folded = strings.ReplaceAll(strings.ToLower(in.str("classifier")), "_", "-")
 	return obj{"minimizedComment": obj{"isMinimized": true}}, nil
-}
-
-// checkOf is what a mutation says of a check run, in the words of REST, and the repository it is for.
-func (x *execution) checkOf(in arguments) (*repo, checkInput, error) {
-	_, _, r, err := lookUp[*repo](x, "Repository", in.str("repositoryId"), "checks")
-	at := func(name string) (t time.Time) {
-		if in[name] == nil || err != nil {
-			return t
-		}
-		if t, err = time.Parse(time.RFC3339, in.str(name)); err != nil {
-			err = &gqlError{"UNPROCESSABLE", name + " is not a valid date-time"}
-		}
-		return t
-	}
-	out := checkInput{
-		Name: in.str("name"), HeadSHA: in.str("headSha"), Status: strings.ToLower(in.str("status")),
-		Conclusion: strings.ToLower(in.str("conclusion")), DetailsURL: in.str("detailsUrl"), ExternalID: in.str("externalId"),
-		StartedAt: at("startedAt"), CompletedAt: at("completedAt"),
-	}
-	if in["actions"] != nil {
-		out.Actions = shapes(in.list("actions"), func(a arguments) checkAction {
-			return checkAction{Label: a.str("label"), Identifier: a.str("identifier"), Description: a.str("description")}
-		})
-	}
-	if o := in.obj("output"); in["output"] != nil {
-		out.Output = &checkOutput{
-			Title: o.str("title"), Summary: o.str("summary"), Text: o.str("text"),
-			Annotations: shapes(o.list("annotations"), func(a arguments) Annotation {
-				at := a.obj("location")
-				return Annotation{
-					Path: a.str("path"), StartLine: at.num("startLine"), EndLine: at.num("endLine"), Message: a.str("message"),
-					StartColumn: at.num("startColumn"), EndColumn: at.num("endColumn"), Title: a.str("title"),
-					Level: strings.ToLower(a.str("annotationLevel")),
-				}
-			}),
-		}
-	}
-	return r, out, err
-}
-
-func createCheckRun(x *execution, in arguments) (obj, error) {
-	r, check, err := x.checkOf(in)
-	if err != nil {
-		return nil, err
-	}
-	made, err := x.makeCheck(x.call, r, check)
-	if err != nil {
-		return nil, err
-	}
-	return obj{"checkRun": obj{"id": nodeID("CR", made.id)}}, nil
-}
-
-func updateCheckRun(x *execution, in arguments) (obj, error) {
-	r, check, err := x.checkOf(in)
-	if err != nil {
-		return nil, err
-	}
-	_, _, known, err := lookUp[*checkRun](x, "CheckRun", in.str("checkRunId"), "checks")
-	if err != nil {
-		return nil, err
-	}
-	return obj{"checkRun": obj{"id": nodeID("CR", known.id)}}, x.changeCheck(x.call, r, known, check)
 }

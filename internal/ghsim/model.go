@@ -145,15 +145,14 @@ type comment struct {
 
 // event is an entry of an issue's timeline that is not a comment or commit.
 type event struct {
-	id        int64
-	kind      string // labeled, unlabeled, closed, reopened, renamed, …
-	actor     *user
-	via       *app
-	label     *label
-	commit    string
-	from, to  string // of a rename
-	stateNote string
-	at        time.Time
+	id       int64
+	kind     string // labeled, unlabeled, closed, reopened, renamed, …
+	actor    *user
+	via      *app
+	label    *label
+	commit   string
+	from, to string // of a rename
+	at       time.Time
 }
 
 // issue is an issue or, where pull is set, a pull request: GitHub numbers,
@@ -166,17 +165,15 @@ type issue struct {
 	via            *app
 	closed, locked bool
 	// gone: it was deleted, or transferred to what moved is the address of.
-	gone                     bool
-	moved                    string
-	stateReason              string
-	closedAt                 time.Time
-	closedBy                 *user
-	labels                   []*label
-	comments                 []*comment
-	reactions                []*reaction
-	events                   []*event
-	created, updated, edited time.Time
-	pull                     *pull
+	gone             bool
+	moved            string
+	closedAt         time.Time
+	labels           []*label
+	comments         []*comment
+	reactions        []*reaction
+	events           []*event
+	created, updated time.Time
+	pull             *pull
 }
 
 func (i *issue) state() string {
@@ -198,7 +195,6 @@ type pull struct {
 	merged           bool
 	mergeOID         string
 	mergedAt         time.Time
-	mergedBy         *user
 	reviews          []*review
 	threads          []*thread
 	commits          []string             // oldest first; they outlive the branch
@@ -221,14 +217,8 @@ type thread struct {
 	path        string
 	start, line int // start is 0 where it is one line
 	commit      string
-	// judged is whether it was outdated at a head, both zero as long as nobody has
-	// asked.
-	judged struct {
-		head     string
-		outdated bool
-	}
-	resolved *user
-	comments []*reviewComment
+	resolved    *user
+	comments    []*reviewComment
 }
 
 type reviewComment struct {
@@ -311,20 +301,6 @@ func (r *repo) role(u *user) Role {
 		return RoleRead
 	}
 	return RoleNone
-}
-
-// association is the author_association of what u wrote.
-func (r *repo) association(u *user) string {
-	switch {
-	case u == nil:
-		return "NONE"
-	case u == r.owner:
-		return "OWNER"
-	case r.grants[u.id].role.rank() > RoleNone.rank():
-		return "COLLABORATOR"
-	default:
-		return "NONE"
-	}
 }
 
 // nodeID is a global id in the style of GitHub's: a type prefix and the number.

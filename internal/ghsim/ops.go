@@ -109,7 +109,7 @@ func (s *Sim) editIssue(r *repo, i *issue, by author, title, body *string) error
 			id: s.nextID(), kind: "renamed", actor: by.user, via: by.via, from: i.title, to: newTitle, at: now,
 		})
 	}
-	i.title, i.body, i.updated, i.edited = newTitle, newBody, now, now
+	i.title, i.body, i.updated = newTitle, newBody, now
 	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
 	return nil
 }
@@ -130,8 +130,8 @@ func (s *Sim) emitIssue(r *repo, i *issue, action string, sender *user, extra ob
 	s.emit(r, "pull_request", action, sender, extra)
 }
 
-// setState closes or reopens. reason is GitHub's state_reason for issues.
-func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string) error {
+// setState closes or reopens.
+func (s *Sim) setState(r *repo, i *issue, by author, closed bool) error {
 	if closed == i.closed {
 		return nil
 	}
@@ -148,22 +148,11 @@ func (s *Sim) setState(r *repo, i *issue, by author, closed bool, reason string)
 	now := s.now()
 	i.closed, i.updated = closed, now
 	kind := "reopened"
+	i.closedAt = time.Time{}
 	if closed {
-		kind = "closed"
-		i.closedAt, i.closedBy = now, by.user
-		i.stateReason = reason
-		if reason == "" && i.pull == nil {
-			i.stateReason = "completed"
-		}
-	} else {
-		i.closedAt, i.closedBy, i.stateReason = time.Time{}, nil, ""
-		if i.pull == nil {
-			i.stateReason = "reopened"
-		}
+		kind, i.closedAt = "closed", now
 	}
-	i.events = append(i.events, &event{
-		id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now, stateNote: i.stateReason,
-	})
+	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now})
 	s.emitIssue(r, i, kind, by.user, obj{})
 	return nil
 }
@@ -415,8 +404,8 @@ func (s *Sim) merge(r *repo, i *issue, by author) error {
 	}
 	r.signed[oid] = by.user
 	// Merged before the base branch moves, so that the move does not count as news for this pull request.
-	p.merged, p.mergeOID, p.mergedAt, p.mergedBy = true, oid, now, by.user
-	i.closed, i.closedAt, i.closedBy, i.updated = true, now, by.user, now
+	p.merged, p.mergeOID, p.mergedAt = true, oid, now
+	i.closed, i.closedAt, i.updated = true, now, now
 	if err := s.moveRef(r, by, "refs/heads/"+p.base, oid, base); err != nil {
 		return err
 	}
@@ -441,7 +430,7 @@ func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
 		if target == nil || target.pull != nil || target.closed {
 			continue
 		}
-		if err := s.setState(r, target, by, true, "completed"); err != nil {
+		if err := s.setState(r, target, by, true); err != nil {
 			return err
 		}
 		target.events[len(target.events)-1].commit = commit
@@ -460,18 +449,6 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 	if !isBranch {
 		return nil
 	}
-	var added []*commitObject
-	forced := false
-	if newOID != zeroOID && oldOID != zeroOID {
-		straight, err := r.git.isAncestor(oldOID, newOID)
-		if err != nil {
-			return err
-		}
-		forced = !straight
-		if added, err = r.git.log(newOID, oldOID); err != nil {
-			return err
-		}
-	}
 	for _, i := range r.issues {
 		if i.pull == nil || i.closed {
 			continue
@@ -483,7 +460,7 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 				i.events = append(i.events, &event{
 					id: s.nextID(), kind: "head_ref_deleted", actor: by.user, via: by.via, at: s.now(),
 				})
-				if err := s.setState(r, i, by, true, ""); err != nil {
+				if err := s.setState(r, i, by, true); err != nil {
 					return err
 				}
 				continue
@@ -492,11 +469,6 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 			p.headOID, i.updated = newOID, s.now()
 			if err := s.pullRef(r, i); err != nil {
 				return err
-			}
-			if forced {
-				i.events = append(i.events, &event{
-					id: s.nextID(), kind: "head_ref_force_pushed", actor: by.user, via: by.via, commit: newOID, at: s.now(),
-				})
 			}
 			s.emitIssue(r, i, "synchronize", by.user, obj{"before": before, "after": newOID})
 		case p.base:
@@ -508,7 +480,11 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 			}
 		}
 	}
-	if branch == r.def {
+	if branch == r.def && oldOID != zeroOID && newOID != zeroOID {
+		added, err := r.git.log(newOID, oldOID)
+		if err != nil {
+			return err
+		}
 		for _, c := range added {
 			if err := s.closeMentioned(r, by, c.Message, c.OID); err != nil {
 				return err
@@ -588,13 +564,6 @@ func (s *Sim) outdated(r *repo, i *issue, t *thread) bool {
 	if t.commit == head {
 		return false
 	}
-	if t.judged.head != head {
-		t.judged.head, t.judged.outdated = head, s.changedSince(r, t, head)
-	}
-	return t.judged.outdated
-}
-
-func (s *Sim) changedSince(r *repo, t *thread, head string) bool {
 	was, err := r.git.blobAt(t.commit, t.path)
 	if err != nil {
 		return false // nothing to compare with

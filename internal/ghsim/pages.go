@@ -31,9 +31,10 @@ type pageEntry struct {
 
 type pageCheck struct{ State, Mark, Name, Note, Href string }
 
-// pageData is what stands on a page: a list of links, an issue or pull request, or a check run.
+// pageData is what stands on a page: a list of links, an issue or pull request, a check run, or a commit.
 type pageData struct {
 	Title, Nonce, State, About string
+	Text                       string // as it is
 	Links                      []pageCheck
 	Labels                     []string
 	Entries                    []pageEntry
@@ -98,8 +99,15 @@ func (s *Sim) page(parts []string) (pageData, error) {
 		return pageData{}, notFound()
 	}
 	r, err := s.repoByName(parts[0], parts[1])
-	id, err2 := strconv.ParseInt(parts[3], 10, 64)
-	if errors.Join(err, err2) != nil {
+	if err != nil {
+		return pageData{}, notFound()
+	}
+	if c, err := r.git.commit(parts[3]); err == nil && parts[2] == "commit" {
+		text, err := r.git.run(s.life, "show", "--format=fuller", "--stat", "--patch", c.OID)
+		return pageData{Title: c.subject(), About: r.fullName(), Text: string(text)}, err
+	}
+	id, err := strconv.ParseInt(parts[3], 10, 64)
+	if err != nil {
 		return pageData{}, notFound()
 	}
 	switch parts[2] {

@@ -79,6 +79,7 @@ func TestPages(t *testing.T) {
 		`>ralph</a> <span class="muted">action required · On it`)
 	contains("/acme/widgets/runs/"+itoa(c.GetID()), "! action required · On it, by ralph[bot]", "<h2>Summary</h2>",
 		"<p>Details</p>", "Stop it</button>", "<code>b.txt</code>, line 1: warning", "Careful &lt;i&gt;")
+	contains("/acme/widgets/commit/"+pr.GetHead().GetSHA(), "By hand &lt;b&gt;", "b.txt | 1", "&#43;b")
 	w.query(t, token, `mutation($id:ID!){markPullRequestReadyForReview(input:{pullRequestId:$id}){clientMutationId}}`,
 		map[string]any{"id": pr.GetNodeID()})
 	check(t, w.Merge(owner, name, 2, "walt"))
@@ -86,7 +87,7 @@ func TestPages(t *testing.T) {
 
 	for _, path := range []string{
 		"/acme/widgets/issues/99", "/acme/widgets/pull/x", "/acme/gadgets/issues/1", "/acme/widgets",
-		"/acme/widgets/runs/1", "/acme/widgets/settings/hooks",
+		"/acme/widgets/runs/1", "/acme/widgets/settings/hooks", "/acme/widgets/commit/--help",
 	} {
 		if status, _, _ := w.page(t, path); status != http.StatusNotFound {
 			t.Errorf("%s: status %d", path, status)

@@ -11,26 +11,23 @@ import (
 // as runs f with somebody, a repository and an issue looked up. What a bot may
 // do is not asked: its App's permissions are for the APIs.
 func (s *Sim) as(login, owner, name string, number int, least Role, f func(r *repo, i *issue, by author) error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	u, err := s.userByLogin(login)
-	if err != nil {
-		return err
-	}
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return err
-	}
-	if err := may(r, u, least); err != nil {
-		return err
-	}
-	var i *issue
-	if number != 0 {
-		if r, i, err = s.issueByNumber(owner, name, number); err != nil {
-			return err
+	_, err := inRepo(s, owner, name, func(r *repo) (none struct{}, err error) {
+		u, err := s.userByLogin(login)
+		if err != nil {
+			return none, err
 		}
-	}
-	return f(r, i, author{user: u, via: u.app})
+		if err := may(r, u, least); err != nil {
+			return none, err
+		}
+		var i *issue
+		if number != 0 {
+			if i, err = r.numbered(number); err != nil {
+				return none, err
+			}
+		}
+		return none, f(r, i, author{user: u, via: u.app})
+	})
+	return err
 }
 
 // CreateIssue opens an issue as a person.
@@ -213,7 +210,7 @@ func (s *Sim) setStateAs(owner, name string, number int, login string, closed bo
 				return err
 			}
 		}
-		return s.setState(r, i, by, closed, "")
+		return s.setState(r, i, by, closed)
 	})
 }
 
@@ -356,28 +353,25 @@ func (s *Sim) inThread(
 // CompleteCheck has another App's check of a branch's head end, and with it that
 // App's suite.
 func (s *Sim) CompleteCheck(owner, name, branch string, appID int64, check CheckRun) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return err
-	}
-	a, ok := find(s.apps, func(a *app) bool { return a.id == appID })
-	if !ok {
-		return notFound()
-	}
-	head, err := r.git.branch(branch)
-	if err != nil {
-		return err
-	}
-	ch := &checkRun{
-		id: s.nextID(), app: a, name: check.Name, headOID: head, status: "completed", conclusion: check.Conclusion,
-		title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(),
-		suiteID: s.nextID(),
-	}
-	r.checks = append(r.checks, ch)
-	s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(ch, branch)})
-	return nil
+	_, err := inRepo(s, owner, name, func(r *repo) (none struct{}, err error) {
+		a, err := s.appByID(appID)
+		if err != nil {
+			return none, err
+		}
+		head, err := r.git.branch(branch)
+		if err != nil {
+			return none, err
+		}
+		ch := &checkRun{
+			id: s.nextID(), app: a, name: check.Name, headOID: head, status: "completed", conclusion: check.Conclusion,
+			title: check.Title, summary: check.Summary, text: check.Text, started: s.now(), completed: s.now(),
+			suiteID: s.nextID(),
+		}
+		r.checks = append(r.checks, ch)
+		s.emit(r, "check_suite", "completed", a.bot, obj{"check_suite": s.suiteJSON(ch, branch)})
+		return none, nil
+	})
+	return err
 }
 
 // ConvertToDraft makes a pull request a draft again, as a person.

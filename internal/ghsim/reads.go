@@ -4,155 +4,132 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 )
 
-// Issue reads an issue; for a pull request see PR.
-func (s *Sim) Issue(owner, name string, number int) (Issue, error) {
+// inRepo runs f with a repository looked up.
+func inRepo[T any](s *Sim, owner, name string, f func(r *repo) (T, error)) (T, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, i, err := s.issueByNumber(owner, name, number)
+	r, err := s.repoByName(owner, name)
 	if err != nil {
-		return Issue{}, err
+		var none T
+		return none, err
 	}
-	return s.issueOut(r, i), nil
+	return f(r)
+}
+
+// Issue reads an issue; for a pull request see PR.
+func (s *Sim) Issue(owner, name string, number int) (Issue, error) {
+	return inRepo(s, owner, name, func(r *repo) (Issue, error) {
+		i, err := r.numbered(number)
+		if err != nil {
+			return Issue{}, err
+		}
+		return s.issueOut(r, i), nil
+	})
 }
 
 // Issues lists the issues of a repository, pull requests among them, by number.
 func (s *Sim) Issues(owner, name string) ([]Issue, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	list := []Issue{}
-	for _, i := range r.issues {
-		list = append(list, s.issueOut(r, i))
-	}
-	return list, nil
+	return inRepo(s, owner, name, func(r *repo) ([]Issue, error) {
+		return shapes(r.issues, func(i *issue) Issue { return s.issueOut(r, i) }), nil
+	})
 }
 
 // PR reads a pull request.
 func (s *Sim) PR(owner, name string, number int) (PR, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, i, err := s.issueByNumber(owner, name, number)
-	if err != nil {
-		return PR{}, err
-	}
-	if i.pull == nil {
-		return PR{}, notFound()
-	}
-	return s.prOut(r, i)
+	return inRepo(s, owner, name, func(r *repo) (PR, error) {
+		i, err := r.numbered(number)
+		if err != nil {
+			return PR{}, err
+		}
+		if i.pull == nil {
+			return PR{}, notFound()
+		}
+		return s.prOut(r, i)
+	})
 }
 
 // PRs lists the pull requests of a repository by number.
 func (s *Sim) PRs(owner, name string) ([]PR, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	list := []PR{}
-	for _, i := range r.issues {
-		if i.pull == nil {
-			continue
+	return inRepo(s, owner, name, func(r *repo) ([]PR, error) {
+		list := []PR{}
+		for _, i := range r.issues {
+			if i.pull == nil {
+				continue
+			}
+			pr, err := s.prOut(r, i)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, pr)
 		}
-		pr, err := s.prOut(r, i)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, pr)
-	}
-	return list, nil
+		return list, nil
+	})
 }
 
-// BranchCommits lists the commits of a branch newest first: those that the
-// default branch does not have, or all where it is the default branch.
+// BranchCommits lists the commits of a branch newest first: those that the default branch does not have, or all where
+// it is the default branch.
 func (s *Sim) BranchCommits(owner, name, branch string) ([]Commit, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	tip, err := r.git.branch(branch)
-	if err != nil {
-		return nil, err
-	}
-	var exclude []string
-	if branch != r.def {
-		def, err := r.git.branch(r.def)
+	return inRepo(s, owner, name, func(r *repo) ([]Commit, error) {
+		tip, err := r.git.branch(branch)
 		if err != nil {
 			return nil, err
 		}
-		exclude = append(exclude, def)
-	}
-	commits, err := r.git.log(tip, exclude...)
-	if err != nil {
-		return nil, err
-	}
-	list := []Commit{}
-	for _, c := range commits {
-		list = append(list, commitOut(r, c))
-	}
-	return list, nil
+		var exclude []string
+		if branch != r.def {
+			def, err := r.git.branch(r.def)
+			if err != nil {
+				return nil, err
+			}
+			exclude = append(exclude, def)
+		}
+		commits, err := r.git.log(tip, exclude...)
+		return shapes(commits, func(c *commitObject) Commit { return commitOut(r, c) }), err
+	})
 }
 
 // Branches maps the branches of a repository to their tips.
 func (s *Sim) Branches(owner, name string) (map[string]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]string{}
-	for name, oid := range r.git.refs {
-		if branch, ok := strings.CutPrefix(name, "refs/heads/"); ok {
-			out[branch] = oid
+	return inRepo(s, owner, name, func(r *repo) (map[string]string, error) {
+		out := map[string]string{}
+		for ref, oid := range r.git.refs {
+			if branch, ok := strings.CutPrefix(ref, "refs/heads/"); ok {
+				out[branch] = oid
+			}
 		}
-	}
-	return out, nil
+		return out, nil
+	})
 }
 
-// File reads a file at a branch, tag or commit. The error wraps fs.ErrNotExist
-// where there is none.
+// File reads a file at a branch, tag or commit. The error wraps fs.ErrNotExist where there is none.
 func (s *Sim) File(owner, name, ref, path string) ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	c, err := r.git.resolve(ref)
-	if err != nil {
-		return nil, notExist(err)
-	}
-	data, err := r.git.blobAt(c.OID, path)
-	return data, notExist(err)
+	return inRepo(s, owner, name, func(r *repo) ([]byte, error) {
+		c, err := r.git.resolve(ref)
+		if err != nil {
+			return nil, notExist(err)
+		}
+		data, err := r.git.blobAt(c.OID, path)
+		return data, notExist(err)
+	})
 }
 
 // Files lists every file at a branch, tag or commit with its mode ("100644").
 func (s *Sim) Files(owner, name, ref string) (map[string]string, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	c, err := r.git.resolve(ref)
-	if err != nil {
-		return nil, notExist(err)
-	}
-	files, err := r.git.files(c.Tree)
-	out := map[string]string{}
-	for path, f := range files {
-		out[path] = f.Mode
-	}
-	return out, err
+	return inRepo(s, owner, name, func(r *repo) (map[string]string, error) {
+		c, err := r.git.resolve(ref)
+		if err != nil {
+			return nil, notExist(err)
+		}
+		files, err := r.git.files(c.Tree)
+		out := map[string]string{}
+		for path, f := range files {
+			out[path] = f.Mode
+		}
+		return out, err
+	})
 }
 
 // notExist lets callers ask with fs.ErrNotExist.
@@ -165,21 +142,15 @@ func notExist(err error) error {
 
 // CheckRuns lists the check runs of a repository in the order they were made.
 func (s *Sim) CheckRuns(owner, name string) ([]CheckRun, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, err
-	}
-	list := []CheckRun{}
-	for _, c := range r.checks {
-		list = append(list, CheckRun{
-			ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion,
-			Title: c.title, Summary: c.summary, Text: c.text, Buttons: append([]string(nil), c.buttons...),
-			Annotations: append([]Annotation(nil), c.annotations...),
-		})
-	}
-	return list, nil
+	return inRepo(s, owner, name, func(r *repo) ([]CheckRun, error) {
+		return shapes(r.checks, func(c *checkRun) CheckRun {
+			return CheckRun{
+				ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion,
+				Title: c.title, Summary: c.summary, Text: c.text, Buttons: slices.Clone(c.buttons),
+				Annotations: slices.Clone(c.annotations),
+			}
+		}), nil
+	})
 }
 
 // Deliveries lists the webhooks of an App in the order they were caused.
@@ -190,11 +161,7 @@ func (s *Sim) Deliveries(appID int64) ([]Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []Delivery{}
-	for _, d := range a.hook.log {
-		list = append(list, *d)
-	}
-	return list, nil
+	return shapes(a.hook.log, func(d *Delivery) Delivery { return *d }), nil
 }
 
 // AllDeliveries lists the webhooks of every App.
@@ -236,26 +203,15 @@ func (s *Sim) CallCounts() map[string]int {
 }
 
 func (s *Sim) issueOut(r *repo, i *issue) Issue {
-	out := Issue{
+	return Issue{
 		ID: i.id, NodeID: issueNodeID(i), Number: i.number, Title: i.title, Body: i.body, User: i.user.login,
-		State: i.state(), URL: s.issuePage(r, i),
-		Labels: []string{}, Comments: []Comment{}, Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
+		State: i.state(), URL: s.issuePage(r, i), Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
+		Labels: shapes(i.labels, func(l *label) string { return l.name }), Comments: shapes(i.comments, commentOut),
 	}
-	for _, l := range i.labels {
-		out.Labels = append(out.Labels, l.name)
-	}
-	for _, c := range i.comments {
-		out.Comments = append(out.Comments, commentOut(c))
-	}
-	return out
 }
 
 func reactionsOut(rs []*reaction) []Reaction {
-	list := []Reaction{}
-	for _, r := range rs {
-		list = append(list, Reaction{User: r.user.login, Content: r.content})
-	}
-	return list
+	return shapes(rs, func(r *reaction) Reaction { return Reaction{User: r.user.login, Content: r.content} })
 }
 
 func commentOut(c *comment) Comment {
@@ -298,18 +254,11 @@ func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 	if err != nil {
 		return PR{}, err
 	}
-	out := PR{
+	return PR{
 		Issue: s.issueOut(r, i), Draft: p.draft, Merged: p.merged, Head: p.head, HeadOID: p.headOID, Base: p.base,
-		BaseOID: p.baseOID,
-		Commits: []Commit{}, Reviews: []Review{},
-	}
-	for _, c := range commits {
-		out.Commits = append(out.Commits, commitOut(r, c))
-	}
-	for _, rv := range p.reviews {
-		out.Reviews = append(out.Reviews, s.reviewOut(r, i, rv))
-	}
-	return out, nil
+		BaseOID: p.baseOID, Commits: shapes(commits, func(c *commitObject) Commit { return commitOut(r, c) }),
+		Reviews: shapes(p.reviews, func(rv *review) Review { return s.reviewOut(r, i, rv) }),
+	}, nil
 }
 
 // record writes the call log.

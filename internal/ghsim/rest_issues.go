@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -185,26 +184,21 @@ func (s *Sim) getPull(c *call) (int, any, error) {
 type pullChange struct{ Title, Body, State, Base *string }
 
 func (s *Sim) patchPull(c *call, in pullChange) (int, any, error) {
-	if err := s.changePull(c.repo, c.issue, c.who.author(), in); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, s.pullJSON(c.repo, c.issue), nil
-}
-
-// changePull changes what is given of a pull request.
-func (s *Sim) changePull(r *repo, i *issue, by author, in pullChange) error {
+	i, by := c.issue, c.who.author()
 	if in.Base != nil && *in.Base != i.pull.base {
-		if err := s.retarget(r, i, by, *in.Base); err != nil {
-			return err
+		if err := s.retarget(c.repo, i, by, *in.Base); err != nil {
+			return 0, nil, err
 		}
 	}
-	if err := s.editIssue(r, i, by, in.Title, in.Body); err != nil {
-		return err
+	if err := s.editIssue(c.repo, i, by, in.Title, in.Body); err != nil {
+		return 0, nil, err
 	}
-	if in.State == nil {
-		return nil
+	if in.State != nil {
+		if err := s.setState(c.repo, i, by, *in.State == "closed"); err != nil {
+			return 0, nil, err
+		}
 	}
-	return s.setState(r, i, by, strings.EqualFold(*in.State, "closed"), "")
+	return http.StatusOK, s.pullJSON(c.repo, i), nil
 }
 
 func (s *Sim) listReviews(c *call) (int, any, error) {
@@ -239,56 +233,4 @@ func (s *Sim) postReply(c *call, in replyInput) (int, any, error) {
 		}
 	}
 	return 0, nil, notFound()
-}
-
-func (s *Sim) postCheck(c *call, in checkInput) (int, any, error) {
-	ch, err := s.makeCheck(c, c.repo, in)
-	if err != nil {
-		return 0, nil, err
-	}
-	return http.StatusCreated, s.checkJSON(c.repo, ch), nil
-}
-
-func (s *Sim) getCheck(c *call) (int, any, error) {
-	return http.StatusOK, s.checkJSON(c.repo, c.check), nil
-}
-
-func (s *Sim) patchCheck(c *call, in checkInput) (int, any, error) {
-	if err := s.changeCheck(c, c.repo, c.check, in); err != nil {
-		return 0, nil, err
-	}
-	return http.StatusOK, s.checkJSON(c.repo, c.check), nil
-}
-
-func (s *Sim) listAnnotations(c *call) (int, any, error) {
-	return list(c, c.check.annotations, func(a Annotation) Annotation { return a })
-}
-
-func (s *Sim) listChecks(c *call) (int, any, error) {
-	commit, err := c.commitAt(c.str("ref"))
-	if err != nil {
-		return 0, nil, err
-	}
-	type named struct {
-		app  *app
-		name string
-	}
-	latest := map[named]bool{} // already found, of an App and name
-	status, app, name := c.query("status", ""), c.query("app_id", ""), c.query("check_name", "")
-	var found []*checkRun
-	for _, ch := range slices.Backward(c.repo.checks) {
-		old := latest[named{ch.app, ch.name}] && c.query("filter", "latest") != "all"
-		if ch.headOID != commit.OID || old || app != "" && app != strconv.FormatInt(ch.app.id, 10) ||
-			name != "" && name != ch.name {
-			continue
-		}
-		latest[named{ch.app, ch.name}] = true
-		if status == "" || status == ch.status {
-			found = append(found, ch)
-		}
-	}
-	return http.StatusOK, &github.ListCheckRunsResults{
-		Total:     new(len(found)),
-		CheckRuns: shapes(paginate(c, found), func(ch *checkRun) *github.CheckRun { return s.checkJSON(c.repo, ch) }),
-	}, nil
 }

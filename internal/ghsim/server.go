@@ -180,29 +180,17 @@ func (c *call) number(name string, none, most int) int {
 	return min(n, most)
 }
 
-// paginate cuts the page that was asked for and links the others.
+// paginate cuts the page that was asked for and links the next one.
 func paginate[T any](c *call, items []T) []T {
-	q := c.URL.Query()
 	per, page := c.number("per_page", 30, 100), c.number("page", 1, 1<<30)
-	last := max(1, (len(items)+per-1)/per)
-	var links []string
-	link := func(rel string, n int) {
-		q.Set("page", strconv.Itoa(n))
-		links = append(links, fmt.Sprintf(`<http://%s%s?%s>; rel=%q`, c.Host, c.URL.EscapedPath(), q.Encode(), rel))
-	}
-	if page > 1 {
-		link("prev", page-1)
-		link("first", 1)
-	}
-	if page < last {
-		link("next", page+1)
-		link("last", last)
-	}
-	if len(links) > 0 {
-		c.header.Set("Link", strings.Join(links, ", "))
-	}
 	from := min((page-1)*per, len(items))
-	return items[from:min(from+per, len(items))]
+	to := min(from+per, len(items))
+	if to < len(items) {
+		q := c.URL.Query()
+		q.Set("page", strconv.Itoa(page+1))
+		c.header.Set("Link", fmt.Sprintf(`<http://%s%s?%s>; rel="next"`, c.Host, c.URL.EscapedPath(), q.Encode()))
+	}
+	return items[from:to]
 }
 
 // list answers with a page of items.
@@ -380,8 +368,6 @@ func (s *Sim) dress(c *call, a *answer) {
 	id := randomBytes(10)
 	h := a.header
 	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
-	h.Set("X-GitHub-Media-Type", "github.v3; format=json")
-	h.Set("X-GitHub-Api-Version-Selected", "2022-11-28")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if a.status == http.StatusOK && c.Method == http.MethodGet {
 		sum := sha256.Sum256(a.body)

@@ -127,55 +127,41 @@ func (s *Sim) repoOut(r *repo) Repo {
 // SetPermission gives a person a role. roleName is the name of a custom role;
 // empty means that the role is GitHub's own.
 func (s *Sim) SetPermission(owner, name, login string, role Role, roleName ...string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return err
-	}
-	u, err := s.userByLogin(login)
-	if err != nil {
-		return err
-	}
-	if !role.valid() {
-		return invalid("Collaborator", "permission", "invalid", string(role))
-	}
-	g := grant{role: role}
-	if len(roleName) > 0 {
-		g.name = roleName[0]
-	}
-	r.grants[u.id] = g
-	return nil
+	_, err := inRepo(s, owner, name, func(r *repo) (none struct{}, err error) {
+		u, err := s.userByLogin(login)
+		if err != nil {
+			return none, err
+		}
+		if !role.valid() {
+			return none, invalid("Collaborator", "permission", "invalid", string(role))
+		}
+		r.grants[u.id] = grant{role: role, name: strings.Join(roleName, "")}
+		return none, nil
+	})
+	return err
 }
 
-// SetRules says which kinds of rules ("required_signatures") the API tells of
-// for every branch of a repository. They are not kept.
+// SetRules says which kinds of rules ("required_signatures") the API tells of for every branch of a repository. They
+// are not kept.
 func (s *Sim) SetRules(owner, name string, kinds ...string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return err
-	}
-	r.rules = kinds
-	return nil
+	_, err := inRepo(s, owner, name, func(r *repo) (none struct{}, _ error) {
+		r.rules = kinds
+		return none, nil
+	})
+	return err
 }
 
 // actionsSlug is the App whose tokens jobs in GitHub Actions have.
 const actionsSlug = "github-actions"
 
-// LetActionsOpenPulls has GitHub Actions create and approve pull requests in a
-// repository, as its settings say it: a token of an App with the slug
-// "github-actions" may not, as long as nobody has ticked that.
+// LetActionsOpenPulls has GitHub Actions create and approve pull requests in a repository, as its settings say it: a
+// token of an App with the slug "github-actions" may not, as long as nobody has ticked that.
 func (s *Sim) LetActionsOpenPulls(owner, name string, may bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return err
-	}
-	r.actionsPulls = may
-	return nil
+	_, err := inRepo(s, owner, name, func(r *repo) (none struct{}, _ error) {
+		r.actionsPulls = may
+		return none, nil
+	})
+	return err
 }
 
 // CreateApp makes a GitHub App.

@@ -87,21 +87,6 @@ func (s *Sim) labelsJSON(r *repo, ls []*label) []*github.Label {
 	return shapes(ls, func(l *label) *github.Label { return s.labelJSON(r, l) })
 }
 
-// reactionsJSON is the roll-up that sits in issues and comments.
-func reactionsJSON(rs []*reaction) *github.Reactions {
-	count := map[string]*int{"": new(len(rs))}
-	for _, content := range reactionContents() {
-		count[content] = new(0)
-	}
-	for _, r := range rs {
-		*count[r.content]++
-	}
-	return &github.Reactions{
-		TotalCount: count[""], PlusOne: count["+1"], MinusOne: count["-1"], Laugh: count["laugh"], Confused: count["confused"],
-		Heart: count["heart"], Hooray: count["hooray"], Rocket: count["rocket"], Eyes: count["eyes"],
-	}
-}
-
 func (s *Sim) reactionJSON(r *reaction) *github.Reaction {
 	return &github.Reaction{ID: &r.id, NodeID: new(nodeID("REA", r.id)), User: s.userJSON(r.user), Content: &r.content}
 }
@@ -161,11 +146,10 @@ func (s *Sim) issueJSON(r *repo, i *issue) *github.Issue {
 	page := s.issuePage(r, i)
 	o := &github.Issue{
 		ID: &i.id, NodeID: new(issueNodeID(i)), Number: &i.number, Title: &i.title, Body: given(i.body),
-		User: s.userJSON(i.user), AuthorAssociation: new(r.association(i.user)), Labels: s.labelsJSON(r, i.labels),
-		State: new(i.state()), StateReason: given(i.stateReason), Locked: &i.locked, Comments: new(len(i.comments)),
+		User: s.userJSON(i.user), Labels: s.labelsJSON(r, i.labels),
+		State: new(i.state()), Locked: &i.locked, Comments: new(len(i.comments)),
 		URL: new(fmt.Sprintf("%s/issues/%d", s.api(r), i.number)), RepositoryURL: new(s.api(r)), HTMLURL: &page,
 		CreatedAt: stamp(i.created), UpdatedAt: stamp(i.updated), ClosedAt: stamp(i.closedAt),
-		ClosedBy: s.userJSON(i.closedBy), Reactions: reactionsJSON(i.reactions),
 	}
 	if i.pull != nil {
 		o.Draft = &i.pull.draft
@@ -187,7 +171,6 @@ func (s *Sim) commentJSON(r *repo, i *issue, c *comment) viaComment {
 	id := strconv.FormatInt(c.id, 10)
 	return viaComment{&github.IssueComment{
 		ID: &c.id, NodeID: new(nodeID("IC", c.id)), Body: &c.body, User: s.userJSON(c.user),
-		AuthorAssociation: new(r.association(c.user)), Reactions: reactionsJSON(c.reactions),
 		CreatedAt: stamp(c.created), UpdatedAt: stamp(c.updated), URL: new(s.api(r) + "/issues/comments/" + id),
 		HTMLURL:  new(s.issuePage(r, i) + "#issuecomment-" + id),
 		IssueURL: new(fmt.Sprintf("%s/issues/%d", s.api(r), i.number)),
@@ -207,9 +190,9 @@ func (s *Sim) pullJSON(r *repo, i *issue) *github.PullRequest {
 	}
 	return &github.PullRequest{
 		ID: &p.id, NodeID: new(issueNodeID(i)), Number: &i.number, Title: &i.title, Body: given(i.body),
-		User: s.userJSON(i.user), AuthorAssociation: new(r.association(i.user)), Labels: s.labelsJSON(r, i.labels),
+		User: s.userJSON(i.user), Labels: s.labelsJSON(r, i.labels),
 		State: new(i.state()), Locked: &i.locked, Draft: &p.draft, Merged: &p.merged, MergedAt: stamp(p.mergedAt),
-		MergedBy: s.userJSON(p.mergedBy), MergeCommitSHA: given(p.mergeOID), Comments: new(len(i.comments)),
+		MergeCommitSHA: given(p.mergeOID), Comments: new(len(i.comments)),
 		ReviewComments: &comments, Commits: new(len(p.commits)), Head: side(p.head, p.headOID), Base: side(p.base, p.baseOID),
 		URL: new(fmt.Sprintf("%s/pulls/%d", s.api(r), i.number)), HTMLURL: new(s.issuePage(r, i)),
 		IssueURL:  new(fmt.Sprintf("%s/issues/%d", s.api(r), i.number)),
@@ -301,7 +284,7 @@ func (s *Sim) reviewJSON(r *repo, i *issue, rv *review, webhook bool) *github.Pu
 	}
 	return &github.PullRequestReview{
 		ID: &rv.id, NodeID: new(nodeID("PRR", rv.id)), User: s.userJSON(rv.user), Body: given(rv.body), State: &state,
-		SubmittedAt: stamp(rv.submitted), CommitID: &rv.commit, AuthorAssociation: new(r.association(rv.user)),
+		SubmittedAt: stamp(rv.submitted), CommitID: &rv.commit,
 		HTMLURL:        new(fmt.Sprintf("%s#pullrequestreview-%d", s.issuePage(r, i), rv.id)),
 		PullRequestURL: new(fmt.Sprintf("%s/pulls/%d", s.api(r), i.number)),
 	}
@@ -311,8 +294,8 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment) 
 	o := &github.PullRequestComment{
 		ID: &c.id, NodeID: new(nodeID("PRRC", c.id)), Body: &c.body, User: s.userJSON(c.user), Path: &t.path,
 		DiffHunk: &c.diffHunk, PullRequestReviewID: &c.review.id, CommitID: &c.commit, OriginalCommitID: &t.commit,
-		OriginalLine: &t.line, Side: new("RIGHT"), SubjectType: new("line"), Reactions: reactionsJSON(c.reactions),
-		AuthorAssociation: new(r.association(c.user)), CreatedAt: stamp(c.created), UpdatedAt: stamp(c.updated),
+		OriginalLine: &t.line, Side: new("RIGHT"), SubjectType: new("line"),
+		CreatedAt: stamp(c.created), UpdatedAt: stamp(c.updated),
 		URL:            new(fmt.Sprintf("%s/pulls/comments/%d", s.api(r), c.id)),
 		HTMLURL:        new(fmt.Sprintf("%s#discussion_r%d", s.issuePage(r, i), c.id)),
 		PullRequestURL: new(fmt.Sprintf("%s/pulls/%d", s.api(r), i.number)),

@@ -189,17 +189,12 @@ func (s *Sim) repoByName(owner, name string) (*repo, error) {
 	return nil, &Error{Status: http.StatusNotFound, Message: "Not Found", Detail: "repository " + owner + "/" + name}
 }
 
-// issueByNumber finds an issue or pull request.
-func (s *Sim) issueByNumber(owner, name string, number int) (*repo, *issue, error) {
-	r, err := s.repoByName(owner, name)
-	if err != nil {
-		return nil, nil, err
+// numbered finds an issue or pull request.
+func (r *repo) numbered(number int) (*issue, error) {
+	if i := r.issue(number); i != nil {
+		return i, nil
 	}
-	i := r.issue(number)
-	if i == nil {
-		return nil, nil, &Error{
-			Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("%s/%s#%d", owner, name, number),
-		}
+	return nil, &Error{
+		Status: http.StatusNotFound, Message: "Not Found", Detail: fmt.Sprintf("%s#%d", r.fullName(), number),
 	}
-	return r, i, nil
 }

@@ -173,18 +173,20 @@ func (g *Gateway) verdict(name string) (why agent.Outcome, said string, r gatewa
 // status on the wire is no guess.
 func (g *Gateway) explain(name string, s *loop.AgentStatus) {
 	why, said, r, _ := g.verdict(name)
-	if why == "" || s.Outcome == loop.AgentCompleted {
-		return
+	if why == "" || s.Outcome == loop.AgentCompleted && r.Worked {
+		return // without a word of the model there is no work, whatever the agent calls it
 	}
 	switch {
-	case why == agent.OutcomeRateLimited:
+	case why == agent.OutcomeRateLimited, why == agent.OutcomeUnavailable && s.Outcome != loop.AgentGaveUp:
 		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentRateLimited, inWords(why, said, r), "", false
-		s.Limit = limitIn(r.Status)
+		if s.Limit = limitIn(r.Status); why == agent.OutcomeUnavailable {
+			s.Limit = s.Detail
+		}
 		if r.RetryAt.After(s.RetryAt) {
 			s.RetryAt = r.RetryAt
 		}
 	case why.DoFirst() != "" && (r.Final || s.Outcome != loop.AgentGaveUp):
-		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentBroken, inWords(why, said, r), why.DoFirst(), why.Lasts()
+		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentBroken, inWords(why, said, r), why.DoFirst(), true
 	}
 }
 
@@ -192,8 +194,8 @@ func (g *Gateway) explain(name string, s *loop.AgentStatus) {
 func inWords(why agent.Outcome, said string, r gateway.Refused) string {
 	what := map[agent.Outcome]string{
 		agent.OutcomeRateLimited: "limits requests", agent.OutcomeAuth: "refuses the key",
-		agent.OutcomeCredit: "says that the account has no credit", agent.OutcomeQuota: "says that the quota is used up",
-		agent.OutcomeModel: "does not know the model", agent.OutcomeContext: "finds the request too long",
+		agent.OutcomeCredit: "says that the account has no credit",
+		agent.OutcomeModel:  "does not know the model", agent.OutcomeContext: "finds the request too long",
 		agent.OutcomeUnavailable: "fails",
 	}[why]
 	if r.Status == 0 {

@@ -75,6 +75,8 @@ func (b *box) end(s sandbox.Status) {
 type talker struct {
 	agent.Backend
 	result agent.Result
+	// final: its last message is seen from the beginning.
+	final bool
 }
 
 func (talker) Command(inv agent.Invocation) (agent.Command, error) {
@@ -83,14 +85,19 @@ func (talker) Command(inv agent.Invocation) (agent.Command, error) {
 
 func (talker) About() agent.About { return agent.About{} }
 
-func (t talker) NewParser(func(agent.Activity)) agent.Parser { return said{result: t.result} }
+func (t talker) NewParser(func(agent.Activity)) agent.Parser {
+	return said{result: t.result, final: t.final}
+}
 
 type said struct {
 	io.Writer
 	result agent.Result
+	final  bool
 }
 
 func (s said) Write(p []byte) (int, error) { return len(p), nil }
+
+func (s said) Final() bool { return s.final }
 
 func (s said) Close() agent.Result { return s.result }
 
@@ -109,7 +116,7 @@ func metered(t *testing.T, says agent.Result, change ...func(*host.Gateway)) (*h
 	}
 	h := host.New(host.Config{
 		Dir: filepath.Join(t.TempDir(), "run"), Source: newSource(t, map[string]string{"README": "hello\n"}), Sandbox: b,
-		Backend: talker{result: says}, Gateway: gw,
+		Backend: talker{result: says, final: says.Outcome == agent.OutcomeCompleted}, Gateway: gw,
 		Limits: func(asked run.Limits) run.Limits { return asked },
 	})
 	s := loop.State{

@@ -69,6 +69,7 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 		return "", err
 	}
 	spec.Argv, spec.PassEnv, spec.HomeFiles, spec.Stdin = cmd.Argv, cmd.PassEnv, cmd.HomeFiles, promptFile
+	spec.Programs = cmd.Programs
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
 		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
@@ -449,7 +450,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
-	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr)
+	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr, status.FinishedAt.Local())
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
 	if r.Truncated {
 		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was too long to read and was left out", "; ")
@@ -465,10 +466,10 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped and its output discarded, because "+status.Detail
 	case r.Outcome == agent.OutcomeCompleted:
 		s.Outcome = loop.AgentCompleted
-	case r.Outcome == agent.OutcomeRateLimited:
-		s.Outcome = loop.AgentRateLimited
-	case r.DoFirst != "":
-		s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, r.DoFirst, r.Outcome.Lasts()
+	case r.Outcome.Waits():
+		s.Outcome, s.Limit = loop.AgentRateLimited, waitsFor(r.Outcome, r.Error)
+	case r.Outcome.DoFirst() != "":
+		s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, r.Outcome.DoFirst(), true
 	case status.Reason == sandbox.ReasonWallTimeout:
 		s.Outcome, s.Detail = loop.AgentTimedOut, fmt.Sprintf("it took too long and was stopped after %s", length)
 	case status.Reason == sandbox.ReasonIdleTimeout:
@@ -481,6 +482,18 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		s.Outcome = loop.AgentGaveUp
 	}
 	return s
+}
+
+// waitsFor says for what a run waits, "" for a limit.
+func waitsFor(why agent.Outcome, said string) string {
+	switch why { //nolint:exhaustive // the others are no waits
+	case agent.OutcomeUnavailable:
+		return "The provider fails: " + said
+	case agent.OutcomeRefused:
+		return "The agent does not get to work: " + said
+	default:
+		return ""
+	}
 }
 
 // gateScript runs one command line ($1) with build caches. The environment wins. What
@@ -711,7 +724,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(ctx, h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
 	if ctx.Err() != nil {
 		return loop.GateStatus{}, context.Cause(ctx)
 	}
@@ -820,28 +833,58 @@ func (h *Host) unwatch(lh loop.Handle) {
 type liveAgent struct {
 	parser agent.Parser
 	offset int64
+	// final is when the agent's last message was seen, zero before.
+	final time.Time
 }
 
-// activityPause is how often a watched agent's output is looked at. It delays
-// what a person sees, never the loop.
-const activityPause = 150 * time.Millisecond
+const (
+	// activityPause is how often a watched agent's output is looked at. It delays
+	// what a person sees, never the loop.
+	activityPause = 150 * time.Millisecond
+	// endTime is how long a process may go on once its agent's last message was seen: what
+	// is left then works on nothing, such as a server that a test has started.
+	endTime = 30 * time.Second
+)
 
-// follow reads what the agent wrote since the last look and tells of it.
+// follow reads what the agent wrote since the last look and tells of it. Where the work is
+// there and the process is not gone, it ends that.
 func (h *Host) follow(ctx context.Context, lh loop.Handle, handle sandbox.Handle) error {
-	if h.cfg.Emit == nil {
-		return nil
+	late, err := h.read(ctx, lh, handle)
+	if err != nil || !late {
+		return err
 	}
+	if err := h.cfg.Sandbox.Stop(ctx, handle, "its work was done, and it did not end"); err != nil {
+		return fmt.Errorf("end %s: %w", handle.Name, err)
+	}
+	return nil
+}
+
+// read reads what the agent wrote since the last look. late says that its last message was
+// seen so long ago that its process is not waited for.
+func (h *Host) read(ctx context.Context, lh loop.Handle, handle sandbox.Handle) (late bool, err error) {
 	h = h.main() // who waits and who observes share what they have read
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	live := h.lives[lh]
 	if live == nil {
-		live = &liveAgent{parser: h.cfg.Backend.NewParser(h.activity), offset: 0}
+		live = &liveAgent{parser: h.cfg.Backend.NewParser(h.activity)}
 		h.lives[lh] = live
 	}
 	n, err := h.logs(ctx, handle, live.offset, live.parser)
 	live.offset += n
-	return err
+	return live.late(time.Now()), err
+}
+
+// late says whether the agent's last message was seen so long ago that its process is not
+// waited for. An agent that went on after it has a new one to give.
+func (l *liveAgent) late(now time.Time) bool {
+	switch {
+	case !l.parser.Final():
+		l.final = time.Time{}
+	case l.final.IsZero():
+		l.final = now
+	}
+	return !l.final.IsZero() && now.Sub(l.final) >= endTime
 }
 
 func (h *Host) activity(a agent.Activity) {
@@ -849,6 +892,9 @@ func (h *Host) activity(a agent.Activity) {
 	case agent.ActivityInit, agent.ActivityOther:
 		return
 	case agent.ActivityTool, agent.ActivityText, agent.ActivityError, agent.ActivityRetry:
+	}
+	if h.cfg.Emit == nil {
+		return
 	}
 	h.cfg.Emit(run.Event{Kind: run.EventAgentActivity, Text: a.String(), Usage: a.Usage})
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -221,9 +220,9 @@ func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 // restoreFeedback is what was said of the work that earlier runs have made tasks
 // of, as our pull request lists it: whoever may edit that may have work done, too.
 func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
-	shown, err := island.Parse(pr.Body)
-	if pr.Number == 0 || err != nil || len(shown.Said) == 0 {
-		return nil, nil //nolint:nilerr // what cannot be read tells nothing
+	shown := publish.SaidIn(pr.Body)
+	if pr.Number == 0 || len(shown) == 0 {
+		return nil, nil
 	}
 	conv, err := repo.Conversation(ctx, pr.Number)
 	if err != nil {
@@ -242,7 +241,7 @@ func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR
 		}
 	}
 	var list []loop.Feedback
-	for _, said := range shown.Said {
+	for _, said := range shown {
 		f := loop.Feedback{Where: said.Where, By: said.By, Standing: loop.FeedbackTask, TaskID: said.TaskID,
 			Commit: said.OID, Rounds: 1}
 		if t, ok := threads[said.Comment]; ok {

@@ -24,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -332,8 +331,8 @@ func TestRestorePullRequest(t *testing.T) {
 // that leads to no conversation, or a text that imitates the list, tells nothing.
 func TestRestoreFeedback(t *testing.T) {
 	t.Parallel()
-	view := island.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete,
-		Said: []island.Said{
+	view := publish.View{IssueNumber: 1, PullNumber: 2, Phase: run.PhaseDone, End: run.EndAllTasksComplete,
+		Said: []publish.Said{
 			{Where: "x line 1", By: "ada", Comment: 4711, TaskID: "T3"},
 			{By: "ada", Review: 42, TaskID: "T4", OID: strings.Repeat("a", 40)},
 		}}
@@ -365,7 +364,11 @@ func TestRestoreFeedback(t *testing.T) {
 			l.push("One", map[string]string{"x": "1\n", restoredFile: l.file(l.own(), 1)})
 			v := view
 			v.RepoURL = l.repo.HTMLURL()
-			l.pull(true, c.body(island.Render(v)))
+			body, err := publish.Body("", v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.pull(true, c.body(body))
 			_, s, found := l.restored(l.in)
 			if diff := cmp.Diff(c.want, s.Feedback); !found || diff != "" {
 				t.Errorf("found %v; (-want +got):\n%s", found, diff)

@@ -543,7 +543,7 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 		return unrunnable(r)
 	case r.Verdict.Standing == gate.Unrunnable:
 		return unrunnable(r) + ". To have it run, " + gate.Provide(g)
-	case r.Verdict.Standing == gate.Empty || r.Verdict.Standing == gate.Silenced:
+	case r.Verdict.Standing == gate.NoTests:
 		return r.Gate + " proves nothing: " + r.Verdict.Note
 	default:
 		return r.Gate + " ignored: " + r.Verdict.Note
@@ -573,7 +573,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	id, err := doc.AddTask(run.Task{
-		Title: gate.Goal(r.Gate), Priority: 1,
+		Title: fmt.Sprintf("Make the final check %q pass", r.Gate), Priority: 1,
 		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
 	})
 	if err != nil {

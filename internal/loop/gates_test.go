@@ -247,7 +247,7 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 		"fewer":               {base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before"},
 		"as many":             {base: 5, first: 5, iterations: 1, standing: gate.Passed},
 		"more":                {base: 5, first: 7, iterations: 1, standing: gate.Passed},
-		"none before, either": {base: 0, first: 0, iterations: 1, standing: gate.Empty},
+		"none before, either": {base: 0, first: 0, iterations: 1, standing: gate.NoTests},
 		"not counted":         {base: -1, first: -1, iterations: 1, standing: gate.Passed},
 		"no more counted": {
 			gate: gate.Gate{Kind: gate.Test, Detected: true}, base: 5, first: -1, iterations: 2, standing: gate.Passed,
@@ -264,7 +264,7 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 			base: 5, first: 4, does: func(f files) { delete(f, "old_test.go") }, iterations: 1, standing: gate.Passed,
 		},
 		"none, as the task asks": {
-			base: 5, first: 0, does: func(f files) { delete(f, "old_test.go") }, iterations: 1, standing: gate.Silenced,
+			base: 5, first: 0, does: func(f files) { delete(f, "old_test.go") }, iterations: 1, standing: gate.NoTests,
 		},
 		"fewer where an old test may change": {
 			task: "Let TestOld expect more", base: 5, first: 1, iterations: 2, standing: gate.Passed,
@@ -315,7 +315,7 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 			if tt.told != "" && !strings.Contains(w.prompts[1], tt.told) {
 				t.Errorf("the next call is not told %q:\n%s", tt.told, w.prompts[1])
 			}
-			if (s.Proof().Passed == 0) != (tt.standing == gate.Empty || tt.standing == gate.Silenced) {
+			if (s.Proof().Passed == 0) != (tt.standing == gate.NoTests) {
 				t.Errorf("proof: %+v", s.Proof())
 			}
 		})

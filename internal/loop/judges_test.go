@@ -197,7 +197,7 @@ func TestCheckThatWasEmptied(t *testing.T) {
 		t.Fatalf("ended %s (%s) after %d iterations", s.End, s.EndDetail, s.Iteration)
 	}
 	for _, got := range s.GateLast {
-		if got.Verdict.Standing != gate.Silenced || got.Verdict.Note != "it ran 2 tests before the work began, and tells of none now" {
+		if got.Verdict.Standing != gate.NoTests || got.Verdict.Note != "it ran 2 tests before the work began, and tells of none now" {
 			t.Errorf("%+v", got.Verdict)
 		}
 	}

@@ -238,7 +238,6 @@ func (s *State) recordCheck(r gate.Result) {
 	if r.Facts.Known {
 		s.Draft.Passing += r.Facts.Passed
 	}
-	s.Draft.Warnings += r.Facts.Warnings
 }
 
 // endRecord ends the record of the call.

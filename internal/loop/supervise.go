@@ -247,7 +247,7 @@ func (s *State) Proof() run.Proof {
 	p := run.Proof{Reviewed: s.Reviews > 0 && s.ReviewNote == "", Evidence: s.VerifyTasks && len(s.Commits) > 0}
 	for _, r := range s.GateLast {
 		switch r.Verdict.Standing {
-		case gate.Passed, gate.Tolerated, gate.Flaky:
+		case gate.Passed, gate.Flaky:
 			p.Passed++
 		case gate.KnownFailing, gate.RedAtBase:
 			if !slices.Contains(p.Failing, r.Gate) {
@@ -257,11 +257,11 @@ func (s *State) Proof() run.Proof {
 			if what := unrunnable(r); !r.Advisory && !slices.Contains(p.Missing, what) {
 				p.Missing = append(p.Missing, what)
 			}
-		case gate.Silenced:
+		case gate.NoTests:
 			if what := r.Gate + " proves nothing: " + r.Verdict.Note; !slices.Contains(p.Missing, what) {
 				p.Missing = append(p.Missing, what)
 			}
-		case gate.Failed, gate.Noted, gate.Empty: // these prove nothing
+		case gate.Failed, gate.Noted: // these prove nothing
 		}
 	}
 	return p

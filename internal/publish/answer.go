@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -31,7 +30,7 @@ func planOccasion(hash string) string { return "plan:" + hash }
 
 // CommentPlan posts the plan that hash names, for people to approve. What the
 // comment said is kept, so that an edited one can be told from it.
-func (p *Publisher) CommentPlan(ctx context.Context, v island.View, hash string) (url string, err error) {
+func (p *Publisher) CommentPlan(ctx context.Context, v View, hash string) (url string, err error) {
 	return p.Comment(ctx, planOccasion(hash), PlanText(p.fill(v), hash))
 }
 
@@ -61,7 +60,7 @@ func (p *Publisher) PlanPosted(ctx context.Context, hash string) error {
 // FindPlan looks for the comment in which an earlier run, of which the store
 // knows nothing, posted the plan that hash names, and keeps it as the run's own:
 // ErrNoPlan where none says, word for word, what would be posted now.
-func (p *Publisher) FindPlan(ctx context.Context, v island.View, hash string) error {
+func (p *Publisher) FindPlan(ctx context.Context, v View, hash string) error {
 	comments, err := p.GitHub.Comments(ctx, p.Issue)
 	if err != nil {
 		return err
@@ -153,7 +152,7 @@ func textHash(text string) string {
 }
 
 // PlanText is the plan as it is posted for approval.
-func PlanText(v island.View, hash string) string {
+func PlanText(v View, hash string) string {
 	var b strings.Builder
 	b.WriteString("**Here is the plan.** No code was changed.\n\n")
 	group := ""
@@ -163,7 +162,7 @@ func PlanText(v island.View, hash string) string {
 				v.Branch)
 			break
 		}
-		if name := island.Speak(v.Mask, t.Group, maxTaskText); name != group && name != "" {
+		if name := Speak(v.Mask, t.Group, maxTaskText); name != group && name != "" {
 			group = name
 			fmt.Fprintf(&b, "\n**%s**\n\n", name)
 		}
@@ -171,12 +170,12 @@ func PlanText(v island.View, hash string) string {
 		if t.Status == run.TaskDone {
 			box = "x"
 		}
-		fmt.Fprintf(&b, "- [%s] %s %s\n", box, t.ID, island.Speak(v.Mask, t.Title, maxTaskText))
+		fmt.Fprintf(&b, "- [%s] %s %s\n", box, t.ID, Speak(v.Mask, t.Title, maxTaskText))
 		for _, a := range t.Accept {
-			fmt.Fprintf(&b, "  - Accept: %s\n", island.Speak(v.Mask, a, maxTaskText))
+			fmt.Fprintf(&b, "  - Accept: %s\n", Speak(v.Mask, a, maxTaskText))
 		}
 		for _, c := range t.Checks { // whole: who approves the plan approves that it is run
-			fmt.Fprintf(&b, "  - Verify: %s\n", island.Speak(v.Mask, "`"+c+"`", 2*maxTaskText))
+			fmt.Fprintf(&b, "  - Verify: %s\n", Speak(v.Mask, "`"+c+"`", 2*maxTaskText))
 		}
 	}
 	short := hash[:min(len(hash), hashDigits)]
@@ -189,7 +188,7 @@ func PlanText(v island.View, hash string) string {
 }
 
 // StatusText says how a run stands, in answer to a person.
-func StatusText(v island.View, pr int) string {
+func StatusText(v View, pr int) string {
 	done, total := progress.Counts(v.Tasks)
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s.**", v.Headline())
@@ -205,7 +204,7 @@ func StatusText(v island.View, pr int) string {
 	}
 	for _, t := range v.Tasks {
 		if t.Status == run.TaskInProgress || t.Status == run.TaskInReview || t.Status == run.TaskBlocked {
-			fmt.Fprintf(&b, "\n- %s %s: %s", t.ID, statusWord(t.Status), island.Speak(v.Mask, t.Title, maxTaskText))
+			fmt.Fprintf(&b, "\n- %s %s: %s", t.ID, statusWord(t.Status), Speak(v.Mask, t.Title, maxTaskText))
 		}
 		if b.Len() > maxPlanText {
 			break
@@ -239,13 +238,13 @@ func HelpText(usages []Usage, label string) string {
 	for _, u := range usages {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", u.Form, u.Does)
 	}
-	b.WriteString("\nRemoving the label " + island.Label(label) + " or closing the issue also stops a run.")
+	b.WriteString("\nRemoving the label " + Label(label) + " or closing the issue also stops a run.")
 	return b.String()
 }
 
 // AnswerText answers one person, in our own words; answer may hold code spans.
 func AnswerText(login, answer string) string {
-	return island.Code(nil, login) + ": " + answer
+	return Code(nil, login) + ": " + answer
 }
 
 // CannotAskText says that nothing was started because GitHub would not tell what
@@ -254,39 +253,39 @@ func CannotAskText(login string) string {
 	return fmt.Sprintf("**Ralph did nothing.** GitHub did not say whether %s has write access to this repository, so "+
 		"I refused the request. "+
 		"Try again in a few minutes. If this keeps happening, ask whoever installed the App to check its permissions.",
-		island.Code(nil, login))
+		Code(nil, login))
 }
 
 // BotRefusalText says that bots may not ask for runs.
 func BotRefusalText(login, label string) string {
 	return fmt.Sprintf("**Ralph did not start.** %s is a bot, and this server does not accept requests from it. "+
 		"Someone with write access can remove the label %s and add it again. To accept requests from this bot, add "+
-		"it to `people.bots` on the server.", island.Code(nil, login), island.Label(label))
+		"it to `people.bots` on the server.", Code(nil, login), Label(label))
 }
 
 // AuthorRefusalText says that the text of an issue is by somebody who may not.
 func AuthorRefusalText(bot, author, label string) string {
 	return fmt.Sprintf("**Ralph did not start.** %s requested the run, but %s wrote the text and has no write access "+
 		"to this repository. "+
-		"Someone with write access can read the text, remove the label %s and add it again.", island.Code(nil, bot),
-		island.Code(nil, author), island.Label(label))
+		"Someone with write access can read the text, remove the label %s and add it again.", Code(nil, bot),
+		Code(nil, author), Label(label))
 }
 
 // CommandRefusalText says why a person's command is not followed.
 func CommandRefusalText(login, role string) string {
 	has := "has no role in this repository"
-	if role = island.Code(nil, role); role != "" && role != "`none`" {
+	if role = Code(nil, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
 	return fmt.Sprintf("Commands require write access (write, maintain or admin): %s %s. I won't repeat this answer here.",
-		island.Code(nil, login), has)
+		Code(nil, login), has)
 }
 
 // EditedText says that the text of an issue is no longer what a run works on.
 func EditedText(issue int, label string) string {
 	return fmt.Sprintf("**The description was edited.** This run continues with the text as it was when the run was requested. "+
 		"To use the new text, comment `/ralph stop` and then `/ralph start`, or remove the label %s from #%d and "+
-		"add it again.", island.Label(label), issue)
+		"add it again.", Label(label), issue)
 }
 
 // WithdrawnText says that a comment was changed before it was acted on.
@@ -305,7 +304,7 @@ func TooManyText(what string) string {
 func DisputeText(mask func(string) string, where, one, other string) string {
 	return fmt.Sprintf("**Two conversations ask for different changes** to %s: [this one](%s) and [that one](%s). I "+
 		"changed nothing. "+
-		"Resolve one of them, or comment `/ralph do` in the one you want me to follow.", island.Code(mask, where), one, other)
+		"Resolve one of them, or comment `/ralph do` in the one you want me to follow.", Code(mask, where), one, other)
 }
 
 // AgainText says that one conversation has come back too often.

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -12,7 +11,7 @@ import (
 func TestPlanTextShowsChecks(t *testing.T) {
 	t.Parallel()
 	long := "echo " + strings.Repeat("x", 900) + " end"
-	got := PlanText(island.View{
+	got := PlanText(View{
 		Tasks: []run.Task{{ID: "T1", Title: "a", Accept: []string{"b"}, Checks: []string{"make test", long, "x @walt `"}}},
 	}, "0011")
 	for _, want := range []string{

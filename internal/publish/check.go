@@ -6,7 +6,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // CheckName is the name of the check run, which a branch rule may require.
@@ -31,7 +30,7 @@ type checkRecord struct {
 }
 
 // ShowCheck makes the run's one check run, which says on its last commit how it has ended.
-func (p *Publisher) ShowCheck(ctx context.Context, c Check, v island.View) error {
+func (p *Publisher) ShowCheck(ctx context.Context, c Check, v View) error {
 	ctx = ghapp.WithPurpose(ctx, "check")
 	_, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), c.Head), nil,
 		func(ctx context.Context) (checkRecord, bool, error) {
@@ -48,11 +47,11 @@ func (p *Publisher) ShowCheck(ctx context.Context, c Check, v island.View) error
 	return err
 }
 
-func (p *Publisher) checkInput(c Check, v island.View) (in ghapp.CheckInput, err error) {
+func (p *Publisher) checkInput(c Check, v View) (in ghapp.CheckInput, err error) {
 	v = p.fill(v)
 	in = ghapp.CheckInput{
 		Name: CheckName, HeadOID: c.Head, ExternalID: string(p.Run), DetailsURL: c.DetailsURL, StartedAt: c.StartedAt,
-		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: island.Summary(v), Annotations: c.Annotations,
+		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v), Annotations: c.Annotations,
 	}
 	if !p.ByJob && !v.End.Complete() {
 		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Continue from here with new attempts"}}

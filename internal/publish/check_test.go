@@ -11,7 +11,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -29,7 +28,7 @@ func TestCheckForEachEnd(t *testing.T) {
 	t.Parallel()
 	w, _, _, v := started(t)
 	on := publish.Check{Head: v.Commits[0].OID}
-	v.Gates, v.Proof = []island.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
+	v.Gates, v.Proof = []publish.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
 	for i, end := range run.EndReasons() {
 		p := w.publisher(run.ID(end))
 		v.End = end

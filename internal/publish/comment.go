@@ -14,7 +14,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -69,7 +68,7 @@ var markRest = strs.Lazy(`^[0-9a-f]{24} -->$`)
 
 // Comment writes a comment on the issue, once per run and occasion, and returns its
 // address. The text is Markdown of our own: outside text in it must have gone
-// through island.Speak.
+// through Speak.
 func (p *Publisher) Comment(ctx context.Context, occasion, text string) (url string, err error) {
 	return p.commentOn(ctx, p.Issue, occasion, text)
 }
@@ -115,7 +114,7 @@ func (p *Publisher) CommentQuestions(ctx context.Context, questions []string, re
 // CommentEnded says how the run ended. pr is the number of its pull request, 0
 // for none. What several runs of the issue end for is said once, where cause
 // names it.
-func (p *Publisher) CommentEnded(ctx context.Context, v island.View, pr int, cause string) (url string, err error) {
+func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int, cause string) (url string, err error) {
 	text := EndedText(p.fill(v), pr)
 	if cause == "" {
 		return p.Comment(ctx, occasionEnded, text)
@@ -151,12 +150,12 @@ func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
 // missing.
 func RefusalText(login, role, label string) string {
 	has := "has no role in this repository"
-	if role = island.Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
+	if role = Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
 		has = "has the role " + role + " in this repository"
 	}
 	return fmt.Sprintf("**Ralph did not start.** %s %s. Starting a run requires write access (write, maintain or "+
 		"admin).\n\nTo start one, someone with write access can remove the label %s and add it again.",
-		island.Code((*redact.Masker)(nil).Mask, login), has, island.Label(label))
+		Code((*redact.Masker)(nil).Mask, login), has, Label(label))
 }
 
 // questionsHead is how questions begin.
@@ -169,14 +168,14 @@ func QuestionsText(mask func(string) string, questions []string, removed int, la
 	var b strings.Builder
 	b.WriteString(questionsHead + " The agent that was to plan has to know this first:\n\n")
 	for i, q := range questions {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, island.Speak(mask, q, maxTaskText))
+		fmt.Fprintf(&b, "%d. %s\n", i+1, Speak(mask, q, maxTaskText))
 	}
 	if removed > 0 {
 		fmt.Fprintf(&b, "\nI did not read the text that GitHub hides: %s.\n", strs.Count(removed, "character"))
 	}
 	b.WriteString("\nAnswer in comments, then comment `/ralph plan` or `/ralph start`. I read answers from people with write access, and ignore later edits to them. " +
 		"Or answer in the title or description, or add a task list there (`- [ ] …`), which I use as the plan unchanged; " +
-		"then remove the label " + island.Label(label) + " and add it again.\n\n" +
+		"then remove the label " + Label(label) + " and add it again.\n\n" +
 		"<sub>To turn these questions off, set `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
 	return b.String()
 }
@@ -195,40 +194,40 @@ func WelcomeText(branch string, planned bool, label string) string {
 		"mark it ready for review. I never merge: you do.\n"+
 		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label "+
 		"%s. `/ralph help` lists all commands for people with write access.\n"+
-		"- I work from the title and description as they were when the label was added.", tasks, branch, island.Label(label))
+		"- I work from the title and description as they were when the label was added.", tasks, branch, Label(label))
 }
 
 // EmptyBodyText asks for a description.
 func EmptyBodyText(label string) string {
 	return "**Ralph needs a description.** This issue's description is empty.\n\n" +
 		"Describe what should change and how to tell that it is done. If you add a task list (`- [ ] …`), I use it " +
-		"as the plan unchanged. Then remove the label " + island.Label(label) + " and add it again."
+		"as the plan unchanged. Then remove the label " + Label(label) + " and add it again."
 }
 
 // LockedText says that a locked issue starts nothing.
 func LockedText(label string) string {
-	return "**Ralph did not start.** This issue is locked. To start, unlock it, remove the label " + island.Label(label) +
+	return "**Ralph did not start.** This issue is locked. To start, unlock it, remove the label " + Label(label) +
 		" and add it again."
 }
 
 // WaitingText says why nothing happens for a while.
 func WaitingText(why string, queued bool) string {
 	if queued {
-		return "**Waiting for my turn.** " + island.Speak(nil, why, 500) + ". I start by myself, and no attempt is used."
+		return "**Waiting for my turn.** " + Speak(nil, why, 500) + ". I start by myself, and no attempt is used."
 	}
-	return "**Waiting for the server.** Something is wrong there, and not with this task: " + island.Speak(nil, why, 500) +
+	return "**Waiting for the server.** Something is wrong there, and not with this task: " + Speak(nil, why, 500) +
 		". I go on by myself once that is fixed, and no attempt is used."
 }
 
 // NoPullRequestText says why a run that ends for another reason has no pull request
 // to show.
 func NoPullRequestText(mask func(string) string, why string) string {
-	return "**I could not open a pull request.** " + island.Speak(mask, why, 1000) + "."
+	return "**I could not open a pull request.** " + Speak(mask, why, 1000) + "."
 }
 
 // EndedText says how a run ended and how to go on. pr is the number of its pull
 // request, 0 for none.
-func EndedText(v island.View, pr int) string {
+func EndedText(v View, pr int) string {
 	const maxEndedFindings = 20
 
 	done, total := progress.Counts(v.Tasks)
@@ -240,16 +239,16 @@ func EndedText(v island.View, pr int) string {
 	if pr > 0 {
 		fmt.Fprintf(&b, " The work is in #%d.", pr)
 	}
-	if note := island.Speak(v.Mask, v.Note, 1000); note != "" {
+	if note := Speak(v.Mask, v.Note, 1000); note != "" {
 		fmt.Fprintf(&b, "\n\n> %s", note)
 	}
-	if account := island.Account(v.Mask, v.Diagnostics, 5000); pr == 0 && account != "" {
+	if account := Account(v.Mask, v.Diagnostics, 5000); pr == 0 && account != "" {
 		b.WriteString("\n\n" + account) // otherwise the pull request has it
 	}
 	if pr == 0 && len(v.Findings) > 0 { // it lists these, too
 		b.WriteString("\n")
 		for _, finding := range v.Findings[:min(len(v.Findings), maxEndedFindings)] {
-			b.WriteString("\n- " + island.Speak(v.Mask, finding, 300))
+			b.WriteString("\n- " + Speak(v.Mask, finding, 300))
 		}
 	}
 	if !v.End.Complete() {

@@ -1,6 +1,6 @@
 // Package publish brings what a run has made to where people see it: a tree
-// becomes one commit on ralph/<issue>, the text that package island makes of the
-// state becomes the description of one pull request.
+// becomes one commit on ralph/<issue>, progress.md becomes the description of one
+// pull request, and how the run ended its check run and a comment.
 //
 // Invariants:
 //   - What is written to is worked out here, from an issue's number: no text of
@@ -10,10 +10,10 @@
 //     tree that was meant, which is the tree the gates passed on.
 //   - Landing the same iteration again finds the commit that is there; a branch
 //     that anyone else moved is never forced.
-//   - Text of an agent or an issue leaves through package island, which makes
+//   - Text of an agent or an issue leaves through [Speak], [Code], [Plain] and [Block], which make
 //     it inert, and through no other door.
-//   - In the pull request's description, what stands outside of the managed
-//     island is kept to the byte.
+//   - In the pull request's description, what stands outside of our markers is
+//     kept to the byte. Of what stands within, ticks alone are read back.
 //   - Commits, the pull request, comments, and the label and check run of the end are made once,
 //     and made again until GitHub has them. Reactions are tried once.
 package publish

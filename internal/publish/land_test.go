@@ -19,7 +19,6 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -542,7 +541,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	main := w.head(t, "main")
-	v := island.View{Title: "Add a flag", End: run.EndAllTasksComplete, Closes: true}
+	v := publish.View{Title: "Add a flag", End: run.EndAllTasksComplete, Closes: true}
 	one := w.proposal(t, main, 1, file("a", "1"))
 	deaths := &mortal{Store: w.store, died: make(map[string]bool)}
 	life := func() (killed bool) {

@@ -8,7 +8,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -103,7 +102,7 @@ func split(m *redact.Masker, c Commit) (headline, body string) {
 func trailers(m *redact.Masker, c Commit) [][2]string {
 	var out [][2]string
 	add := func(key, value string) {
-		if value = island.Plain(m.Mask, value, 100); value != "" {
+		if value = Plain(m.Mask, value, 100); value != "" {
 			out = append(out, [2]string{key, value})
 		}
 	}
@@ -184,14 +183,14 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	case c.Recorded:
 		return "chore: record what was tried", ""
 	}
-	if full = island.Plain(m.Mask, breakingSubjectRE().ReplaceAllString(strings.TrimSpace(c.Subject), "$1:"),
+	if full = Plain(m.Mask, breakingSubjectRE().ReplaceAllString(strings.TrimSpace(c.Subject), "$1:"),
 		maxFullTitle); full != "" {
-		if line = island.Plain(m.Mask, full, maxSubject); line == full {
+		if line = Plain(m.Mask, full, maxSubject); line == full {
 			full = ""
 		}
 		return line, full
 	}
-	title := strings.TrimRight(island.Plain(m.Mask, c.TaskTitle, maxFullTitle), " .;:,")
+	title := strings.TrimRight(Plain(m.Mask, c.TaskTitle, maxFullTitle), " .;:,")
 	prefix := ""
 	if at := conventionalRE().FindStringIndex(title); at != nil {
 		prefix, title = strings.TrimRight(title[:at[1]], " ")+" ", title[at[1]:]
@@ -201,12 +200,12 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 	}
 	if title == "" {
 		title = "work on the plan"
-		if id := island.Plain(m.Mask, c.TaskID, 20); id != "" {
+		if id := Plain(m.Mask, c.TaskID, 20); id != "" {
 			title = "work on " + id
 		}
 	}
 	title = lowerFirst(title)
-	line = prefix + island.Plain(m.Mask, title, maxSubject-utf8.RuneCountInString(prefix))
+	line = prefix + Plain(m.Mask, title, maxSubject-utf8.RuneCountInString(prefix))
 	if line != prefix+title {
 		full = title
 	}

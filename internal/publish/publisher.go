@@ -155,9 +155,6 @@ type Publisher struct {
 	// PR is the number of the run's pull request, to be read along with commits;
 	// 0 where there is none.
 	PR int
-	// Edited says of a pull request's text whether people have changed it in a
-	// way that has to be taken in before it is written over; nil is never.
-	Edited func(body string) bool
 }
 
 // Landed is a commit that is on the branch.

@@ -7,15 +7,11 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
 // maxPRTitle is in characters; GitHub takes 256.
 const maxPRTitle = 200
-
-// ErrEdited: people have edited the pull request's text, and it was left alone.
-var ErrEdited = errors.New("publish: people have edited the text")
 
 type prRecord struct {
 	Number int `json:"number"`
@@ -27,7 +23,7 @@ type prRecord struct {
 // up to date, and does not open a new one beside one that was closed: see its
 // State. Where somebody else has one open from the branch, or GitHub does not let
 // us open one, it is a *run.UserError.
-func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (ghapp.PR, error) {
+func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
 	if number > 0 {
 		return p.ReadPR(ctx, number)
@@ -46,8 +42,12 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v island.View) (gh
 			return prRecord{Number: pr.Number}, err == nil, err
 		},
 		func(ctx context.Context) (prRecord, error) {
+			body, err := Body("", v)
+			if err != nil {
+				return prRecord{}, err
+			}
 			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{
-				Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: island.Render(v), Draft: !p.OpenReady,
+				Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: body, Draft: !p.OpenReady,
 			})
 			got = pr
 			return prRecord{Number: pr.Number}, err
@@ -112,7 +112,7 @@ func (p *Publisher) own(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
 	return pr, nil
 }
 
-func (p *Publisher) fill(v island.View) island.View {
+func (p *Publisher) fill(v View) View {
 	v.IssueNumber = p.Issue
 	v.Branch = p.Branch
 	v.ByJob = p.ByJob
@@ -122,41 +122,30 @@ func (p *Publisher) fill(v island.View) island.View {
 	return v
 }
 
-func prTitle(v island.View) string {
-	if title := island.Plain(v.Mask, v.Title, maxPRTitle); title != "" {
+func prTitle(v View) string {
+	if title := Plain(v.Mask, v.Title, maxPRTitle); title != "" {
 		return title
 	}
 	return fmt.Sprintf("Work on issue %d", v.IssueNumber)
 }
 
-// UpdatePR brings the island of a pull request that was just read up to date,
-// and gives it back as it is then. It leaves the title alone, which people may
+// UpdatePR brings our part of a pull request's description up to date, and gives the pull request, which
+// was just read, back as it is then. It leaves the title alone, which people may
 // have changed. GitHub offers no way to write only if nobody else wrote: an edit
-// by a person in the moment between reading and writing is lost. Edits that
-// Edited asks for are ErrEdited, and nothing is written.
-func (p *Publisher) UpdatePR(ctx context.Context, pr ghapp.PR, v island.View) (ghapp.PR, error) {
-	ctx = ghapp.WithPurpose(ctx, "pr-body")
-	body, err := p.text(pr, v)
-	if err != nil || body == pr.Body {
-		return pr, err
+// by a person in the moment between reading and writing is lost.
+func (p *Publisher) UpdatePR(ctx context.Context, pr ghapp.PR, v View) (ghapp.PR, error) {
+	body, err := Body(pr.Body, p.fill(v))
+	if err != nil {
+		return pr, fmt.Errorf("pull request #%d: %w", pr.Number, err)
 	}
-	if err := p.GitHub.UpdatePR(ctx, pr.Number, nil, &body); err != nil {
+	if body == pr.Body {
+		return pr, nil
+	}
+	if err := p.GitHub.UpdatePR(ghapp.WithPurpose(ctx, "pr-body"), pr.Number, nil, &body); err != nil {
 		return pr, err
 	}
 	pr.Body = body
 	return pr, nil
-}
-
-// text is what a pull request is to say.
-func (p *Publisher) text(pr ghapp.PR, v island.View) (string, error) {
-	if p.Edited != nil && p.Edited(pr.Body) {
-		return "", ErrEdited
-	}
-	body, err := island.Update(pr.Body, p.fill(v))
-	if err != nil {
-		return "", fmt.Errorf("pull request #%d: %w", pr.Number, err)
-	}
-	return body, nil
 }
 
 // Ready takes a pull request that was just read out of draft, once per run, and gives it back

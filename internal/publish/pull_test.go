@@ -10,19 +10,18 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/run"
 )
 
 // started is a world with one commit landed and the draft opened.
-func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, island.View) {
+func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, publish.View) {
 	t.Helper()
 	w := newWorld(t)
 	p := w.publisher("r-1")
 	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
-	v := island.View{
+	v := publish.View{
 		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1,
-		Commits: []island.Commit{
+		Commits: []publish.PastCommit{
 			{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified},
 		}, Closes: true,
 		Tasks: []run.Task{
@@ -39,7 +38,7 @@ func (w *world) pr(t *testing.T, number int) ghsim.PR {
 
 // update reads a pull request and brings it up to date.
 func update(
-	ctx context.Context, p *publish.Publisher, number int, v island.View,
+	ctx context.Context, p *publish.Publisher, number int, v publish.View,
 ) (pr ghapp.PR, changed bool, err error) {
 	read, err := p.ReadPR(ctx, number)
 	if err != nil {
@@ -50,7 +49,7 @@ func update(
 }
 
 // finish is the last update of complete work.
-func finish(ctx context.Context, p *publish.Publisher, number int, v island.View) (ghapp.PR, error) {
+func finish(ctx context.Context, p *publish.Publisher, number int, v publish.View) (ghapp.PR, error) {
 	pr, _, err := update(ctx, p, number, v)
 	if err != nil {
 		return pr, err
@@ -95,7 +94,7 @@ func TestPullRequestLife(t *testing.T) {
 		t.Errorf("nothing new: changed = %t, %v, %d writes", changed, err, w.patches()-before)
 	}
 
-	// C4: a person writes around the island and into it.
+	// C4: a person writes around our part and into it.
 	edited := "Dear reviewers,\r\n\r\n" + strings.Replace(got.Body, "Do step 2", "I was here", 1) +
 		"\n\nPS: <!-- keep -->  "
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", edited))
@@ -106,13 +105,13 @@ func TestPullRequestLife(t *testing.T) {
 	if done.Draft || after.Draft {
 		t.Error("still a draft")
 	}
-	if !strings.HasPrefix(after.Body, "Dear reviewers,\r\n\r\n<!-- ralph:island:start ") ||
+	if !strings.HasPrefix(after.Body, "Dear reviewers,\r\n\r\n<!-- ralph:begin -->") ||
 		!strings.HasSuffix(after.Body, "-->\n\nPS: <!-- keep -->  ") {
 		t.Errorf("people's text changed:\n%q", after.Body)
 	}
 	if strings.Contains(after.Body, "I was here") || !strings.Contains(after.Body, "- [x] T2 Do step 2\n") ||
 		!strings.Contains(after.Body, fmt.Sprintf("\n\nCloses #%d\n", w.issue)) {
-		t.Errorf("island:\n%s", after.Body)
+		t.Errorf("ours:\n%s", after.Body)
 	}
 	if after.Title != got.Title {
 		t.Errorf("title changed to %q", after.Title)
@@ -198,7 +197,7 @@ func TestAttackH7FullDescription(t *testing.T) {
 	}
 	check(t, w.EditIssue(owner, name, pr.Number, "walt", "", strings.Repeat("t", 65_500)))
 	before := w.patches()
-	if _, _, err := update(t.Context(), p, pr.Number, v); !errors.Is(err, island.ErrNoRoom) || w.patches() != before {
+	if _, _, err := update(t.Context(), p, pr.Number, v); !errors.Is(err, publish.ErrNoRoom) || w.patches() != before {
 		t.Errorf("no room: %v", err)
 	}
 }
@@ -229,7 +228,7 @@ func TestTexts(t *testing.T) {
 		strings.Count(evil, "`")%2 != 0 {
 		t.Errorf("refusal:\n%s", evil)
 	}
-	v := island.View{
+	v := publish.View{
 		IssueNumber: 7, End: run.EndFailed, Note: "@all credit is used up <img src=x>",
 		Tasks: []run.Task{{Status: run.TaskDone}, {Status: run.TaskOpen}, {Status: run.TaskSkipped}},
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 )
 
 // Answer is what a commit did for a conversation on a pull request's lines.
@@ -109,10 +108,10 @@ func tolerateDenied(ctx context.Context, what string, err error) error {
 // AnswerThreadText says which commit did what was asked for, and what it changed.
 func AnswerThreadText(mask func(string) string, a Answer) string {
 	text := fmt.Sprintf("Done in [`%s`](%s/commit/%s)", a.OID[:min(len(a.OID), 7)], a.RepoURL, a.OID)
-	if task := island.Speak(mask, a.TaskID, 20); task != "" {
+	if task := Speak(mask, a.TaskID, 20); task != "" {
 		text += ", as " + task
 	}
-	if did := island.Speak(mask, a.Did, maxDid); did != "" {
+	if did := Speak(mask, a.Did, maxDid); did != "" {
 		text += ": " + did
 	}
 	return text + "."

@@ -13,5 +13,5 @@
 //   - Commits, the pull request and the comment of the end are the run's own. The check run,
 //     the label and comments of earlier runs are extras: trouble with them ends no run, and does
 //     not hold its end up for long.
-//   - Nothing of a person's edit is overwritten: it is handed to the loop first.
+//   - A person's tick is handed to the loop before the description is written over.
 package pullrequest

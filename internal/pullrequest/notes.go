@@ -5,7 +5,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/host"
-	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/publish"
 )
 
 // MergedNotes are what our own merged pull requests show of what was noted in their work,
@@ -16,7 +16,7 @@ func MergedNotes(ctx context.Context, repo *ghapp.Repo) (notes []string, err err
 		return nil, err
 	}
 	for _, pr := range merged {
-		if text := island.Notes(pr.Body); text != "" {
+		if text := publish.Notes(pr.Body); text != "" {
 			notes = append(notes, text)
 		}
 		if len(notes) == host.MaxNoted {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,7 +19,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/publish/island"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -222,13 +222,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		number, known = s.PullRequest.Number, s.PullRequest.Body
 	}
 	v.PullNumber = number // also where the state does not know it yet
-	pub.Edited = func(body string) bool {
-		if body == known { // as it mostly is; reading it takes longer
-			return false
-		}
-		now, err := island.Parse(body)
-		return err == nil && now.Edited
-	}
 	if number == 0 {
 		if s.End != "" {
 			if err := comment(ctx, pub, s, v, 0); err != nil {
@@ -246,10 +239,12 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			return nil, err
 		}
 	}
-	pr, err := pub.UpdatePR(ctx, read, v)
-	if errors.Is(err, publish.ErrEdited) {
-		return readEdit(known, pr)
+	if ticks := publish.Ticks(known, read.Body); len(ticks) > 0 {
+		shown := pullRequestOf(read)
+		shown.Edit = editOf(v.Tasks, ticks)
+		return shown, nil
 	}
+	pr, err := pub.UpdatePR(ctx, read, v)
 	if err == nil && s.End.Complete() {
 		pr, err = pub.Ready(ctx, pr)
 	}
@@ -302,20 +297,19 @@ func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
 		Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
 }
 
-// readEdit hands over what people made of the task list. GitHub lets those who
+// editOf is what people made of the boxes of the task list. GitHub lets those who
 // may write to the repository edit the App's pull request, and nobody else.
-func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
-	was, err := island.Parse(before)
-	if err != nil {
-		return nil, fmt.Errorf("read the last rendering: %w", err)
+func editOf(tasks []run.Task, ticks map[string]bool) *loop.PlanEdit {
+	edit := &loop.PlanEdit{Was: slices.Clone(tasks), Now: slices.Clone(tasks)}
+	for i, t := range tasks {
+		if ticked, ok := ticks[t.ID]; ok {
+			edit.Was[i].Status, edit.Now[i].Status = run.TaskDone, run.TaskOpen
+			if ticked {
+				edit.Was[i].Status, edit.Now[i].Status = run.TaskOpen, run.TaskDone
+			}
+		}
 	}
-	now, err := island.Parse(pr.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read the edited description: %w", err)
-	}
-	shown := pullRequestOf(pr)
-	shown.Edit = &loop.PlanEdit{Was: was.RunTasks(), Now: now.RunTasks()}
-	return shown, nil
+	return edit
 }
 
 // extraTroubles is how many steps in a row may fail before a check run or a label that
@@ -323,7 +317,7 @@ func readEdit(before string, pr ghapp.PR) (*loop.PullRequest, error) {
 const extraTroubles = 6
 
 // check shows on the run's last commit how it has ended.
-func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr ghapp.PR) error {
+func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr ghapp.PR) error {
 	err := pub.ShowCheck(ctx, publish.Check{
 		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords, Annotations: p.annotations(ctx, s),
 	}, v)
@@ -363,7 +357,7 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 }
 
 // comment says on the issue how the run ended, or asks what it has to know.
-func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v island.View, pr int) error {
+func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) error {
 	if len(s.Questions) > 0 {
 		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Removed)
 		return err
@@ -412,7 +406,7 @@ func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop
 // since GitHub refuses one without commits, but takes up what an earlier run on
 // the branch opened.
 func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State,
-	v island.View) (ghapp.PR, error) {
+	v publish.View) (ghapp.PR, error) {
 	switch {
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
@@ -429,9 +423,9 @@ func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 }
 
 // View is the state as the pull request shows it.
-func (p *Publisher) View(s loop.State) (island.View, error) {
+func (p *Publisher) View(s loop.State) (publish.View, error) {
 	sum := s.Sum()
-	v := island.View{
+	v := publish.View{
 		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End,
 		Iteration: sum.Iterations, Runs: sum.Runs,
 		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
@@ -456,13 +450,13 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		}
 	}
 	for _, c := range sum.Commits {
-		v.Commits = append(v.Commits, island.Commit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
+		v.Commits = append(v.Commits, publish.PastCommit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
 			Verified: c.Verified, Summary: c.Summary})
 	}
 	for _, g := range s.GateLast {
-		sum := island.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
+		sum := publish.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
 		switch {
-		case g.Verdict.Standing == gate.Empty || g.Verdict.Standing == gate.Silenced:
+		case g.Verdict.Standing == gate.NoTests:
 			sum.Note = g.Verdict.Note
 		case g.Passed:
 		case g.Verdict.Standing.Holds():
@@ -472,11 +466,8 @@ func (p *Publisher) View(s loop.State) (island.View, error) {
 		}
 		v.Gates = append(v.Gates, sum)
 	}
-	for _, h := range s.History {
-		v.Calls = append(v.Calls, island.Call{Iteration: h.Number, TaskID: h.TaskID, Models: h.Models, Hosts: h.Hosts})
-	}
 	for _, f := range s.Feedback {
-		v.Said = append(v.Said, island.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
+		v.Said = append(v.Said, publish.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
 			Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
 	}
 	if s.PullRequest != nil {

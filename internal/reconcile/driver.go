@@ -21,7 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/publish/island"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -264,6 +264,6 @@ func (r *Reconciler) lastWords(id run.ID) func() (string, error) {
 				string(id) + "`.", nil //nolint:nilerr // it is told
 		}
 		return "The end of the last agent's output. For all of it, run this on the server: `ralph-bot transcript " + string(id) +
-			"`.\n\n" + island.Block(r.cfg.Mask.Mask, tail, maxWords), nil
+			"`.\n\n" + publish.Block(r.cfg.Mask.Mask, tail, maxWords), nil
 	}
 }

@@ -23,10 +23,8 @@ type Signals struct {
 	LinesAdded   int `json:"lines_added,omitempty"`
 	LinesRemoved int `json:"lines_removed,omitempty"`
 	TestsAdded   int `json:"tests_added,omitempty"`
-	// Passing are the tests that passed, and Warnings what linters complained of, as far as the
-	// checks that ran to their end tell.
-	Passing  int `json:"passing,omitempty"`
-	Warnings int `json:"warnings,omitempty"`
+	// Passing are the tests that passed, as far as the checks that ran to their end tell.
+	Passing int `json:"passing,omitempty"`
 }
 
 // Activity is what an agent did in one call, counted from its stream: how often it read, and how

@@ -222,6 +222,9 @@ const GatewaySocket = "gw.sock"
 type Spec struct {
 	// Argv is the command; Argv[0] is looked up in the command's own PATH.
 	Argv []string
+	// Programs are others that the command starts, which a sandbox that hides what this
+	// machine has shows like the command's own.
+	Programs []string
 	// Env is added to what the sandbox itself sets (PATH, HOME, LANG, TMPDIR,
 	// TERM; docker: also what the image sets) and wins over it. Nothing else
 	// of the host's environment is visible to the command.

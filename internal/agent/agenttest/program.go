@@ -37,34 +37,3 @@ func Program(t failer, name string) string {
 	}
 	return found[0]
 }
-
-// ACPLine is the command line by which an agent CLI speaks the Agent Client Protocol,
-// as docs/agents.md has it. The program, from the installed npm packages, is put into
-// bin, which has to come first in the PATH.
-func ACPLine(t failer, name, bin string) string {
-	t.Helper()
-	line, ok := map[string]string{
-		"gemini": `gemini --acp --model "$RALPH_MODEL"`,
-		"opencode": `
-export OPENCODE_CONFIG_CONTENT='{
-  "provider": {"ralph": {
-    "npm": "@ai-sdk/openai-compatible",
-    "options": {"baseURL": "{env:OPENAI_BASE_URL}", "apiKey": "{env:OPENAI_API_KEY}"},
-    "models": {"{env:RALPH_MODEL}": {}}
-  }},
-  "model": "ralph/{env:RALPH_MODEL}", "small_model": "ralph/{env:RALPH_MODEL}"
-}'
-opencode acp`,
-		"copilot": `
-export COPILOT_OFFLINE=true COPILOT_MODEL="$RALPH_MODEL" COPILOT_PROVIDER_WIRE_API=responses
-export COPILOT_PROVIDER_BASE_URL="$OPENAI_BASE_URL" COPILOT_PROVIDER_API_KEY="$OPENAI_API_KEY"
-copilot --acp`,
-	}[name]
-	if !ok {
-		t.Fatalf("no command line of %s for the Agent Client Protocol", name)
-	}
-	if err := os.Symlink(Program(t, name), filepath.Join(bin, name)); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return line
-}

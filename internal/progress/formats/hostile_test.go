@@ -101,8 +101,8 @@ func TestParseSaysWhere(t *testing.T) {
 			`x:1:27: "userStories" must be a list, not a number: put the stories in square brackets`,
 		},
 		"deep objects": {
-			formats.PRD, strings.Repeat(`{"a":`, 200),
-			`x:1:506: the JSON document nests more than 100 levels deep: nest it less deeply`,
+			formats.PRD, strings.Repeat(`{"a":`, 20_000),
+			`x:1:50001: this is not JSON: invalid character '{' exceeded max depth: fix it; a comma too many or too few is the usual cause`,
 		},
 		"a NUL": {
 			formats.Checklist, "- [ ] a\n\x00", `x:2:1: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`,

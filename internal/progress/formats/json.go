@@ -4,158 +4,106 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
-// maxDepth bounds how deep JSON nests; a PRD needs four.
-const maxDepth = 100
-
-// value is a JSON value and where it stands in the source.
+// value is a JSON value and where it stands in the source. encoding/json decides what
+// JSON is; gjson notes where.
 type value struct {
-	kind       byte // '{', '[', '"', '0' for a number, 't' for a boolean, 'n'
+	gjson.Result
 	start, end int
-	text       string   // of a string, decoded; of a number, as written
-	truth      bool     // of a boolean
-	members    []member // of an object
-	items      []value  // of an array
 }
 
 // member is a key of an object, where it stands, and its value.
 type member struct {
-	name       string
-	start, end int // of the key, with its quotes
-	value      value
-}
-
-// get finds a member by its name.
-func (v *value) get(name string) *value {
-	for i := range v.members {
-		if v.members[i].name == name {
-			return &v.members[i].value
-		}
-	}
-	return nil
-}
-
-// scanner reads values with their places. encoding/json decides what JSON is;
-// this only notes where.
-type scanner struct {
-	name string
-	src  []byte // without byte order mark
-	skip int    // length of the byte order mark
-	dec  *json.Decoder
+	name  string
+	key   value
+	value value
 }
 
 // parseJSON reads the one value that src holds.
 func parseJSON(name string, src []byte) (value, error) {
 	body := bytes.TrimPrefix(src, []byte(bom))
-	s := &scanner{name: name, src: body, skip: len(src) - len(body), dec: json.NewDecoder(bytes.NewReader(body))}
-	s.dec.UseNumber()
-	tok, start, err := s.next()
-	if err != nil {
-		return value{}, err
-	}
-	v, err := s.value(tok, start, 0)
-	if err != nil {
-		return value{}, err
-	}
-	if _, err := s.dec.Token(); !errors.Is(err, io.EOF) {
-		at := v.end + len(s.src[v.end-s.skip:]) - len(bytes.TrimLeft(s.src[v.end-s.skip:], " \t\r\n"))
-		return value{}, s.fail(at, "there is something behind the end of the JSON document", "remove it")
-	}
-	return v, nil
-}
-
-// next reads a token and gives its first byte in the source.
-func (s *scanner) next() (json.Token, int, error) {
-	at := int(s.dec.InputOffset())
-	for at < len(s.src) && strings.IndexByte(" \t\r\n,:", s.src[at]) >= 0 {
-		at++
-	}
-	tok, err := s.dec.Token()
+	skip := len(src) - len(body)
+	var whole json.RawMessage
+	err := json.Unmarshal(body, &whole)
 	if err == nil {
-		return tok, at + s.skip, nil
+		return placed(gjson.ParseBytes(body), skip), nil
 	}
+	at := len(body)
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		// Offset counts the bytes read, the offending one included.
-		at = max(at, int(syntax.Offset)-1)
+		at = int(syntax.Offset) - 1 // it counts the bytes read, the offending one included
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || at >= len(s.src) {
-		return nil, 0, s.fail(len(s.src)+s.skip, "the JSON document is cut off", "restore the end of the file")
+	message, hint := "this is not JSON: "+err.Error(), "fix it; a comma too many or too few is the usual cause"
+	switch {
+	case strings.HasPrefix(err.Error(), "unexpected end"),
+		// within a word, where a blank stands for the end
+		strings.HasPrefix(err.Error(), "invalid character ' '") && at == len(body)-1 && body[at] != ' ':
+		at, message, hint = len(body), "the JSON document is cut off", "restore the end of the file"
+	case strings.HasSuffix(err.Error(), "after top-level value"):
+		message, hint = "there is something behind the end of the JSON document", "remove it"
 	}
-	return nil, 0, s.fail(at+s.skip, "this is not JSON: "+strings.TrimPrefix(err.Error(), "json: "),
-		"fix it; a comma too many or too few is the usual cause")
+	return value{}, failAt(name, src, at+skip, message, hint)
 }
 
-// end is the place behind the last token.
-func (s *scanner) end() int { return int(s.dec.InputOffset()) + s.skip }
-
-// value reads the rest of the value that begins with tok.
-func (s *scanner) value(tok json.Token, start, depth int) (value, error) {
-	if depth > maxDepth {
-		return value{}, s.fail(start, fmt.Sprintf("the JSON document nests more than %d levels deep", maxDepth),
-			"nest it less deeply")
-	}
-	v := value{start: start}
-	switch t := tok.(type) {
-	case json.Delim:
-		v.kind = '['
-		if t == '{' {
-			v.kind = '{'
-		}
-		for s.dec.More() {
-			if err := s.element(&v, depth); err != nil {
-				return value{}, err
-			}
-		}
-		if _, _, err := s.next(); err != nil { // the closing bracket
-			return value{}, err
-		}
-	case string:
-		v.kind, v.text = '"', t
-	case json.Number:
-		v.kind, v.text = '0', t.String()
-	case bool:
-		v.kind, v.truth = 't', t
-	case nil:
-		v.kind = 'n'
-	}
-	v.end = s.end()
-	return v, nil
+func placed(r gjson.Result, skip int) value {
+	start := r.Index + skip
+	return value{r, start, start + len(r.Raw)}
 }
 
-// element reads the next member of an object or item of an array into v.
-func (s *scanner) element(v *value, depth int) error {
-	var m member
-	tok, start, err := s.next()
-	if err != nil {
-		return err
+// members are those of an object, none of any other value.
+func (v value) members() (out []member) {
+	if !v.IsObject() {
+		return nil
 	}
-	if v.kind == '{' {
-		m.name, _ = tok.(string) // the decoder lets nothing else be a key
-		m.start, m.end = start, s.end()
-		if tok, start, err = s.next(); err != nil {
-			return err
+	skip := v.start - v.Index
+	v.ForEach(func(k, r gjson.Result) bool {
+		out = append(out, member{k.Str, placed(k, skip), placed(r, skip)})
+		return true
+	})
+	return out
+}
+
+// items are those of a list.
+func (v value) items() (out []value) {
+	skip := v.start - v.Index
+	v.ForEach(func(_, r gjson.Result) bool {
+		out = append(out, placed(r, skip))
+		return true
+	})
+	return out
+}
+
+// get finds a member by its name.
+func (v value) get(name string) *value {
+	for _, m := range v.members() {
+		if m.name == name {
+			return &m.value
 		}
-	}
-	item, err := s.value(tok, start, depth+1)
-	if err != nil {
-		return err
-	}
-	if v.kind == '{' {
-		m.value = item
-		v.members = append(v.members, m)
-	} else {
-		v.items = append(v.items, item)
 	}
 	return nil
 }
 
-// fail is an error at a place of the whole source, byte order mark included.
-func (s *scanner) fail(at int, message, hint string) error {
-	return failAt(s.name, s.src, at-s.skip, message, hint)
+// missing says that a member is not there, or null.
+func (v *value) missing() bool { return v == nil || v.Type == gjson.Null }
+
+// kind says what a value is, for a person.
+func (v value) kind() string {
+	switch {
+	case v.IsObject():
+		return "an object"
+	case v.IsArray():
+		return "a list"
+	case v.Type == gjson.String:
+		return "a string"
+	case v.Type == gjson.Number:
+		return "a number"
+	case v.IsBool():
+		return "a boolean"
+	}
+	return "null"
 }
 
 // encodeString writes s as a JSON string, without the escapes HTML would want.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -62,8 +64,8 @@ func (p *prd) index() error {
 	if err != nil {
 		return err
 	}
-	if root.kind != '{' {
-		return p.fail(root.start, "a PRD is a JSON object, and this is "+kindName(root.kind),
+	if !root.IsObject() {
+		return p.fail(root.start, "a PRD is a JSON object, and this is "+root.kind(),
 			`begin the file with { and name the stories in "userStories"`)
 	}
 	if err := p.noTwins(root, prdKeys); err != nil {
@@ -82,7 +84,7 @@ func (p *prd) index() error {
 	}
 	v.Description = lines(description)
 	other := make(others)
-	for _, m := range root.members {
+	for _, m := range root.members() {
 		if !slices.Contains(prdKeys, m.name) {
 			other.add(&v, m.name)
 		}
@@ -92,16 +94,17 @@ func (p *prd) index() error {
 		return p.fail(root.start, `there is no "userStories"`,
 			`name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`)
 	}
-	if list.kind != '[' {
-		return p.fail(list.start, `"userStories" must be a list, not `+kindName(list.kind),
+	if !list.IsArray() {
+		return p.fail(list.start, `"userStories" must be a list, not `+list.kind(),
 			"put the stories in square brackets")
 	}
-	stories := make([]story, len(list.items))
-	tasks := make([]Task, len(list.items))
-	order := make([]int, len(list.items))
-	for i, item := range list.items {
+	items := list.items()
+	stories := make([]story, len(items))
+	tasks := make([]Task, len(items))
+	order := make([]int, len(items))
+	for i, item := range items {
 		order[i] = i
-		for _, m := range item.members {
+		for _, m := range item.members() {
 			if !slices.Contains(storyKeys, m.name) {
 				other.add(&v, "userStories."+m.name)
 			}
@@ -131,8 +134,8 @@ func (p *prd) index() error {
 
 // story reads one user story.
 func (p *prd) story(item value) (s story, t Task, err error) {
-	if item.kind != '{' {
-		return s, t, p.fail(item.start, "a story must be an object, not "+kindName(item.kind),
+	if !item.IsObject() {
+		return s, t, p.fail(item.start, "a story must be an object, not "+item.kind(),
 			`write {"id": "US-001", "title": "…", "passes": false}`)
 	}
 	if err := p.noTwins(item, storyKeys); err != nil {
@@ -157,12 +160,12 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 	if t.Accept, err = p.texts(item, "acceptanceCriteria"); err != nil {
 		return s, t, err
 	}
-	if n := item.get("priority"); n != nil && n.kind != 'n' {
-		if n.kind != '0' {
-			return s, t, p.fail(n.start, `"priority" must be a number, not `+kindName(n.kind), "write 1 for what comes first")
+	if n := item.get("priority"); !n.missing() {
+		if n.Type != gjson.Number {
+			return s, t, p.fail(n.start, `"priority" must be a number, not `+n.kind(), "write 1 for what comes first")
 		}
 		// A number too large for a float is infinite, and so comes last.
-		s.order, _ = strconv.ParseFloat(n.text, 64)
+		s.order, _ = strconv.ParseFloat(n.Raw, 64)
 		t.Priority = int(max(1, min(math.Ceil(s.order), 1e6)))
 	}
 	notes, err := p.text(item, "notes")
@@ -181,14 +184,14 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 		}
 	}
 	t.Details = detail(t.Details, labelNotes, rest)
-	if s.passes == nil || s.passes.kind == 'n' {
+	if s.passes.missing() {
 		return s, t, nil
 	}
-	if s.passes.kind != 't' {
-		return s, t, p.fail(s.passes.start, `"passes" must be true or false, not `+kindName(s.passes.kind),
+	if !s.passes.IsBool() {
+		return s, t, p.fail(s.passes.start, `"passes" must be true or false, not `+s.passes.kind(),
 			"write true or false, without quotes")
 	}
-	if s.passes.truth {
+	if s.passes.Bool() {
 		t.Status, t.Reason = run.TaskDone, ""
 	}
 	return s, t, nil
@@ -198,9 +201,9 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 // one counts.
 func (p *prd) noTwins(object value, keys []string) error {
 	seen := make(map[string]bool, len(keys))
-	for _, m := range object.members {
+	for _, m := range object.members() {
 		if seen[m.name] {
-			return p.fail(m.start, fmt.Sprintf("%q stands twice in one object", m.name), "remove one of the two")
+			return p.fail(m.key.start, fmt.Sprintf("%q stands twice in one object", m.name), "remove one of the two")
 		}
 		seen[m.name] = slices.Contains(keys, m.name)
 	}
@@ -210,32 +213,32 @@ func (p *prd) noTwins(object value, keys []string) error {
 // text reads a member that is a string; one that is missing or null is "".
 func (p *prd) text(object value, key string) (string, error) {
 	v := object.get(key)
-	if v == nil || v.kind == 'n' {
+	if v.missing() {
 		return "", nil
 	}
-	if v.kind != '"' {
-		return "", p.fail(v.start, fmt.Sprintf("%q must be a string, not %s", key, kindName(v.kind)), "put it in quotes")
+	if v.Type != gjson.String {
+		return "", p.fail(v.start, fmt.Sprintf("%q must be a string, not %s", key, v.kind()), "put it in quotes")
 	}
-	return v.text, nil
+	return v.Str, nil
 }
 
 // texts reads a member that is a list of strings.
 func (p *prd) texts(object value, key string) ([]string, error) {
 	v := object.get(key)
-	if v == nil || v.kind == 'n' {
+	if v.missing() {
 		return nil, nil
 	}
-	if v.kind != '[' {
-		return nil, p.fail(v.start, fmt.Sprintf("%q must be a list, not %s", key, kindName(v.kind)),
+	if !v.IsArray() {
+		return nil, p.fail(v.start, fmt.Sprintf("%q must be a list, not %s", key, v.kind()),
 			"put the strings in square brackets")
 	}
 	var out []string
-	for _, item := range v.items {
-		if item.kind != '"' {
-			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, kindName(item.kind)),
+	for _, item := range v.items() {
+		if item.Type != gjson.String {
+			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, item.kind()),
 				"put it in quotes")
 		}
-		if s := oneLine(item.text, maxText); s != "" {
+		if s := oneLine(item.Str, maxText); s != "" {
 			out = append(out, s)
 		}
 	}
@@ -244,23 +247,6 @@ func (p *prd) texts(object value, key string) ([]string, error) {
 
 func (p *prd) fail(at int, message, hint string) error {
 	return failAt(p.name, p.src, at, message, hint)
-}
-
-// kindName says what a value is, for a person.
-func kindName(kind byte) string {
-	switch kind {
-	case '{':
-		return "an object"
-	case '[':
-		return "a list"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case 't':
-		return "a boolean"
-	}
-	return "null"
 }
 
 // splitMark takes "blocked: reason" or "skipped: reason" off the last line of
@@ -297,16 +283,17 @@ func set(src []byte, object value, old *value, key, text string) patch {
 		return patch{old.start, old.end, text}
 	}
 	at := object.start + 1
-	if len(object.members) == 0 {
+	members := object.members()
+	if len(members) == 0 {
 		return patch{at, at, `"` + key + `": ` + text}
 	}
-	last := object.members[len(object.members)-1]
-	space := src[at:last.start]
-	if n := len(object.members); n > 1 {
-		at = object.members[n-2].value.end
-		_, space, _ = bytes.Cut(src[at:last.start], []byte(","))
+	last := members[len(members)-1]
+	space := src[at:last.key.start]
+	if n := len(members); n > 1 {
+		at = members[n-2].value.end
+		_, space, _ = bytes.Cut(src[at:last.key.start], []byte(","))
 	}
-	colon := string(src[last.end:last.value.start])
+	colon := string(src[last.key.end:last.value.start])
 	return patch{last.value.end, last.value.end, "," + string(space) + `"` + key + `"` + colon + text}
 }
 
@@ -323,7 +310,7 @@ func (p *prd) edits(c StatusChange) ([]patch, error) {
 		}
 		notes := ""
 		if s.notes != nil {
-			notes, _, _ = splitMark(s.notes.text)
+			notes, _, _ = splitMark(s.notes.Str)
 		}
 		if notes != "" {
 			notes += "\n"

@@ -88,10 +88,6 @@ type Options struct {
 	// DataDir is a directory of the bot, for what has to be copied; "" means
 	// that nothing can be.
 	DataDir string
-	// HostPaths says what directories of this process are called on the
-	// engine's machine, where the bot runs in a container. Without any, the
-	// engine is asked what it mounted into that container.
-	HostPaths map[string]string
 	// Installation is the bot's own mark on its containers, by which Reap
 	// finds those of dead runs; "" marks none.
 	Installation string

@@ -42,12 +42,9 @@ func (s *Sandbox) paths(ctx context.Context) (paths, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.found == nil {
-		shared := s.opts.HostPaths
-		if len(shared) == 0 {
-			var err error
-			if shared, err = s.ownMounts(ctx); err != nil {
-				return paths{}, err
-			}
+		shared, err := s.ownMounts(ctx)
+		if err != nil {
+			return paths{}, err
 		}
 		s.found = &paths{shared: shared, dir: s.opts.DataDir}
 	}
@@ -126,7 +123,7 @@ func (p paths) mountable(path string) (string, error) {
 		return "", &run.UserError{
 			Message: fmt.Sprintf("the bot runs in a container, and the Docker engine cannot see %s, which is to be mounted",
 				path),
-			Hint: "mount the data directory into the bot's container from the host, or set its path there in sandbox.host_paths",
+			Hint: "mount the data directory into the bot's container from the host",
 		}
 	}
 	copied, err := p.copied(path, info)

@@ -75,7 +75,7 @@ func TestMountable(t *testing.T) {
 		}
 		_, err := p.mountable(path)
 		if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Message, path) ||
-			!strings.Contains(user.Hint, "sandbox.host_paths") {
+			!strings.Contains(user.Hint, "mount the data directory") {
 			t.Errorf("%s: %v, want a UserError that says what cannot be seen", name, err)
 		}
 	}

@@ -114,8 +114,10 @@ func (s *Sandbox) layout(d rundir.Dir, spec sandbox.Spec) (*layout, error) {
 	for _, dir := range filepath.SplitList(l.path) {
 		l.showPrograms(dir)
 	}
-	if err := l.showProgram(spec.Argv[0], maxPrograms); err != nil {
-		return nil, err
+	for _, program := range append(spec.Argv[:1:1], spec.Programs...) {
+		if err := l.showProgram(program, maxPrograms); err != nil {
+			return nil, err
+		}
 	}
 	l.show(readOnly, s.self)
 	for _, path := range slices.Concat(secrets(), s.hide) {
@@ -147,8 +149,10 @@ func (s *Sandbox) newLayout(spec sandbox.Spec) *layout {
 // in the person's.
 func (s *Sandbox) linkHome(d rundir.Dir, spec sandbox.Spec) error {
 	l := s.newLayout(spec)
-	if err := l.showProgram(spec.Argv[0], maxPrograms); err != nil && s.wrapper().path != "" {
-		return err
+	for _, program := range append(spec.Argv[:1:1], spec.Programs...) {
+		if err := l.showProgram(program, maxPrograms); err != nil && s.wrapper().path != "" {
+			return err
+		}
 	}
 	for name, target := range l.homely {
 		at := filepath.Join(d.Path(homeDir), name)

@@ -1,0 +1,222 @@
+package ghsim_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-github/v60/github"
+
+	"github.com/org/ralph-action/internal/ghsim"
+)
+
+func TestPullRequestsAreFoundByBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	a, b := w.pull(t, "ralph/1", true), w.pull(t, "ralph/11", false)
+	check(t, w.CloseIssue(owner, name, b.GetNumber(), "walt"))
+	for _, tt := range []struct {
+		name string
+		o    github.PullRequestListOptions
+		want []int
+	}{
+		{"by head", github.PullRequestListOptions{Head: "acme:ralph/1"}, []int{a.GetNumber()}},
+		{"closed ones are not open", github.PullRequestListOptions{Head: "acme:ralph/11"}, nil},
+		{"all", github.PullRequestListOptions{State: "all", Base: "main"}, []int{b.GetNumber(), a.GetNumber()}},
+		{"another owner's branch", github.PullRequestListOptions{Head: "evil:ralph/1"}, nil},
+		{"another base", github.PullRequestListOptions{Base: "dev"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			list, _, err := w.gh.PullRequests.List(ctx, owner, name, &tt.o)
+			check(t, err)
+			var got []int
+			for _, pr := range list {
+				got = append(got, pr.GetNumber())
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("pull requests (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestWhatAMergeCloses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	for range 3 {
+		must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	}
+	must[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Message: "Work\n\nFixes #2", Files: map[string]string{"a.txt": "a"}}))
+	pr, _, err := w.gh.PullRequests.Create(ctx, owner, name, &github.NewPullRequest{
+		Title: github.String("T"), Head: github.String("topic"), Base: github.String("main"),
+		Body: github.String("Closes #1, discloses #3, see #3"),
+	})
+	check(t, err)
+	state := func(n int) string { return must[ghsim.Issue](t)(w.Issue(owner, name, n)).State }
+	if state(1) != "open" {
+		t.Fatal("closed before the merge")
+	}
+	check(t, w.Merge(owner, name, pr.GetNumber(), "walt"))
+	if got := []string{state(1), state(2), state(3)}; !cmp.Equal(got, []string{"closed", "closed", "open"}) {
+		t.Errorf("states after the merge: %v", got)
+	}
+	got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if !got.Merged || got.State != "closed" || len(got.Commits) != 1 {
+		t.Errorf("pull request after the merge: %+v", got)
+	}
+	_, _, err = w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(), &github.PullRequest{State: github.String("open")})
+	refused(t, err, 422, "already been merged")
+	if _, err := w.PR(owner, name, 1); err == nil {
+		t.Error("an issue was read as a pull request")
+	}
+}
+
+func TestConflictingPullRequestsDoNotMerge(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	must[string](t)(w.Push(owner, name, "topic", "walt",
+		ghsim.PushOptions{Files: map[string]string{"README.md": "one\n"}}))
+	must[string](t)(w.Push(owner, name, "main", "walt", ghsim.PushOptions{Files: map[string]string{"README.md": "two\n"}}))
+	pr, _, err := w.gh.PullRequests.Create(t.Context(), owner, name,
+		&github.NewPullRequest{Title: github.String("T"), Head: github.String("topic"), Base: github.String("main")})
+	check(t, err)
+	refused(t, w.Merge(owner, name, pr.GetNumber(), "walt"), 405, "Pull Request is not mergeable")
+}
+
+func TestPullRequestsFollowTheirBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	pr := w.pull(t, "ralph/1", false)
+	oid := must[string](t)(w.Push(owner, name, "ralph/1", "walt",
+		ghsim.PushOptions{Message: "More", Files: map[string]string{"more.txt": "x"}}))
+	got := must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if got.HeadOID != oid || len(got.Commits) != 2 || got.Commits[1].Subject != "More" {
+		t.Errorf("after a push: %+v", got)
+	}
+	check(t, w.DeleteBranch(owner, name, "ralph/1", "walt"))
+	got = must[ghsim.PR](t)(w.PR(owner, name, pr.GetNumber()))
+	if got.State != "closed" || got.Merged || len(got.Commits) != 2 {
+		t.Errorf("after the branch is gone: %+v", got)
+	}
+	refused(t, w.ReopenIssue(owner, name, pr.GetNumber(), "walt"), 422, "has been deleted")
+}
+
+func TestReviews(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	pr := w.pull(t, "ralph/1", false)
+	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not yet",
+		ghsim.ReviewLine{Path: "ralph-1.txt", Line: 1, Body: "Why x?"}))
+	reviews, _, err := w.gh.PullRequests.ListReviews(ctx, owner, name, pr.GetNumber(), nil)
+	check(t, err)
+	comments, _, err := w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
+	check(t, err)
+	if len(reviews) != 1 || reviews[0].GetState() != "CHANGES_REQUESTED" || len(comments) != 1 ||
+		comments[0].GetLine() != 1 {
+		t.Fatalf("reviews %v, comments %v", reviews, comments)
+	}
+	reply, _, err := w.gh.PullRequests.CreateCommentInReplyTo(ctx, owner, name, pr.GetNumber(), "Because.",
+		comments[0].GetID())
+	check(t, err)
+	if reply.GetInReplyTo() != comments[0].GetID() || reply.GetUser().GetLogin() != "ralph[bot]" {
+		t.Errorf("reply %v", reply)
+	}
+	token := must[string](t)(w.Token(w.in.ID, nil))
+	data, problem := w.query(t, token, `{repository(owner:"acme",name:"widgets"){pullRequest(number:1){
+		state headRefOid reviewThreads(first:1){pageInfo{hasNextPage endCursor}
+		nodes{id isResolved isOutdated path comments(first:10){nodes{databaseId}}}}}}}`, nil)
+	type m = map[string]any
+	thread := must[ghsim.PR](t)(w.PR(owner, name, 1)).Reviews[0].Lines[0].Thread
+	want := m{"repository": m{"pullRequest": m{
+		"state": "OPEN", "headRefOid": pr.GetHead().GetSHA(), "reviewThreads": m{
+			"pageInfo": m{"hasNextPage": false, "endCursor": "1"}, "nodes": []any{m{
+				"id": thread, "isResolved": false, "isOutdated": false, "path": "ralph-1.txt", "comments": m{"nodes": []any{
+					m{"databaseId": float64(comments[0].GetID())}, m{"databaseId": float64(reply.GetID())},
+				}},
+			}},
+		},
+	}}}
+	if d := cmp.Diff(want, data); d != "" || problem != nil {
+		t.Fatalf("conversations: %v (-want +got):\n%s", problem, d)
+	}
+	_, problem = w.query(t, token, `mutation($id:ID!){resolveReviewThread(input:{threadId:$id}){thread{isResolved}}}`,
+		m{"id": thread})
+	if got := must[ghsim.PR](t)(w.PR(owner, name, 1)); problem != nil || !got.Reviews[0].Lines[0].Resolved {
+		t.Errorf("%v, reviews %+v", problem, got.Reviews)
+	}
+	must[string](t)(w.Push(owner, name, "ralph/1", "walt",
+		ghsim.PushOptions{Files: map[string]string{"ralph-1.txt": "y\n"}}))
+	comments, _, err = w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
+	check(t, err)
+	if comments[0].Line != nil || comments[0].GetOriginalLine() != 1 {
+		t.Errorf("line of an outdated comment: %v", comments[0])
+	}
+}
+
+func TestCheckRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	ctx := t.Context()
+	main := w.head(t, "main")
+	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name,
+		github.CreateCheckRunOptions{
+			Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Status: github.String("in_progress"),
+		})
+	check(t, err)
+	c, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{
+		Name: "ralph", Conclusion: github.String("success"),
+		Output: &github.CheckRunOutput{Title: github.String("Done"), Summary: github.String("All is well"), Text: github.String(strings.Repeat("é", 40000))}, // 80,000 bytes
+	})
+	check(t, err)
+	if c.GetStatus() != "completed" || c.GetCompletedAt().IsZero() || len(c.GetOutput().GetText()) != 65534 ||
+		c.GetExternalID() != "run-1" {
+		t.Errorf("check run %s at %v, %d bytes of text", c.GetStatus(), c.GetCompletedAt(), len(c.GetOutput().GetText()))
+	}
+	list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, "main",
+		&github.ListCheckRunsOptions{CheckName: github.String("ralph")})
+	check(t, err)
+	if list.GetTotal() != 1 || list.CheckRuns[0].GetApp().GetSlug() != "ralph" {
+		t.Errorf("check runs %+v", list)
+	}
+	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
+		Slug: "rival", PrivateKeyPEM: w.app.PrivateKeyPEM, Permissions: map[string]string{"checks": "write"},
+	}))
+	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
+	rival := w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks
+	_, _, err = rival.UpdateCheckRun(ctx, owner, name, c.GetID(),
+		github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
+	refused(t, err, 403, "only be modified by the GitHub App that created it")
+	// The same name by somebody else, and once more by the App itself.
+	for _, checks := range []*github.ChecksService{rival, w.gh.Checks} {
+		_, _, err = checks.CreateCheckRun(ctx, owner, name,
+			github.CreateCheckRunOptions{Name: "ralph", HeadSHA: main, ExternalID: github.String("run-2")})
+		check(t, err)
+	}
+	for _, tt := range []struct {
+		o    github.ListCheckRunsOptions
+		want []string
+	}{
+		{github.ListCheckRunsOptions{}, []string{"ralph run-2", "rival run-2"}},
+		{github.ListCheckRunsOptions{AppID: &w.app.ID}, []string{"ralph run-2"}},
+		{github.ListCheckRunsOptions{AppID: &w.app.ID, Filter: github.String("all")}, []string{"ralph run-2", "ralph run-1"}},
+		{
+			github.ListCheckRunsOptions{Filter: github.String("all"), Status: github.String("completed")},
+			[]string{"ralph run-1"},
+		},
+		{github.ListCheckRunsOptions{Status: github.String("completed")}, nil},
+	} {
+		list, _, err := w.gh.Checks.ListCheckRunsForRef(ctx, owner, name, main, &tt.o)
+		check(t, err)
+		var got []string
+		for _, c := range list.CheckRuns {
+			got = append(got, c.GetApp().GetSlug()+" "+c.GetExternalID())
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.o, diff)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package publish
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Gate is how one check went on the last proposal.
+type Gate struct {
+	Name     string
+	Passed   bool
+	Duration time.Duration
+	// Detail is what a failed check said.
+	Detail string
+	// Note says in a sentence why a failed check held nothing back, "" where it
+	// did.
+	Note string
+}
+
+// PastCommit is one that is on the branch.
+type PastCommit struct {
+	// OID is its object id, in hex.
+	OID     string
+	Subject string
+	// TaskID is the task it did, "" for none.
+	TaskID string
+	// Verified says whether GitHub signed it; nil where that was not asked.
+	Verified *bool
+	// Summary is what the agent said of its work, "" where that is not known.
+	Summary string
+}
+
+// Said is something that people said of the work.
+type Said struct {
+	// Where are the lines, By is the login behind it.
+	Where, By string
+	// Comment is the numeric id of the comment on a line, the last of a conversation
+	// that was taken in, 0 for none; Review that of a review which said it of the whole.
+	Comment, Review int64
+	// TaskID is the task it became, OID the commit that did it, Why says why there
+	// is no task; each may be "".
+	TaskID, OID, Why string
+}
+
+// View is what the description of a pull request is made of. All its texts may
+// come from an agent or an issue.
+type View struct {
+	IssueNumber int
+	// Label is the one that starts runs; "" stands for the usual one.
+	Label string
+	// PullNumber is 0 where it is not known.
+	PullNumber int
+	// Title is the issue's; it becomes the pull request's and is not rendered.
+	Title string
+	// RepoURL is the repository's page, for links; "" leaves object names bare.
+	RepoURL string
+	Branch  string
+	// RequestedBy is the login of the person who started the run, "" for none.
+	RequestedBy string
+	Tasks       []run.Task
+	// Commits are those of all runs, oldest first, and Older counts those in front
+	// of them that are not known any more.
+	Commits []PastCommit
+	Older   int
+	Phase   run.Phase
+	// Waits is what the run waits for, in the host's own words, "" for nothing, and
+	// WaitsSince since when.
+	Waits      string
+	WaitsSince time.Time
+	// End is set once the run has ended.
+	End run.EndReason
+	// Iteration is the number of the last iteration; they are counted over all the
+	// issue's runs, of which there were Runs, and which cost CostUSD.
+	Iteration, Runs int
+	CostUSD         float64
+	// Sandbox is what keeps the agent apart, where that needs saying.
+	Sandbox string
+	Agent   string
+	Model   string
+	// Proof is what shows that the work is right.
+	Proof run.Proof
+	// Gates are the checks on the last proposal.
+	Gates []Gate
+	// Findings are what a person should look at in what has landed, a sentence
+	// each.
+	Findings []string
+	// Analysis, Testing, Patterns and Learnings are sections of progress.md, in
+	// Markdown, and Log is its Iteration Log.
+	Analysis, Testing, Patterns, Learnings string
+	Log                                    []progress.LogRow
+	// Note is what else there is to say: why a run failed, say.
+	Note string
+	// Questions are what a person has to answer before the run goes on.
+	Questions []string
+	// Diagnostics are an account of what was given up last, in lines; those of
+	// a list begin with a hyphen. They are shown while there is something to do
+	// about it.
+	Diagnostics string
+	// Reviews is how often all of the work was read once more, and ReviewNote
+	// says why it was not.
+	Reviews    int
+	ReviewNote string
+	// Merged says what became of people's edits, one sentence each.
+	Merged []string
+	// Said is what people and checks said of the work, and what became of it,
+	// oldest first.
+	Said []Said
+	// Removed counts the hidden characters that were taken out of the issue's
+	// text before anybody worked from it.
+	Removed int
+	// Closes adds "Closes #N", which closes the issue when the pull request is
+	// merged. It takes effect only if End is complete.
+	Closes bool
+	// ByJob: a job of a workflow does the work, which hears of nothing but its own
+	// event. So nothing is offered that the run at work would have to hear of.
+	ByJob bool
+	// Mask takes the secrets out of a text; nil takes out none. Masking twice
+	// must be masking once.
+	Mask func(string) string
+}
+
+// Headline is one line on where the run is, with a sign in front and without a
+// full stop.
+func (v View) Headline() string { return v.sign() + " " + v.State() }
+
+func (v View) sign() string {
+	switch {
+	case v.End.Complete():
+		return "✅"
+	case v.End == run.EndFailed || v.End == run.EndBlocked || v.End == run.EndStagnated:
+		return "❌"
+	case v.End != "" || v.Phase.Terminal() || v.Phase == run.PhaseAwaitingPerson:
+		return "⏸️"
+	default:
+		return "🔄"
+	}
+}
+
+// State is one line on where the run is, without a full stop. It is made of our
+// own words alone.
+func (v View) State() string {
+	switch {
+	case v.End != "":
+		return v.Proof.Sentence(v.End)
+	case v.Waits != "":
+		// Nobody writes this again when the wait is over: so it says of when it is.
+		return fmt.Sprintf("Waiting since %s: %s", v.WaitsSince.UTC().Format("15:04 UTC on January 2"), v.Waits)
+	}
+	switch v.Phase {
+	case run.PhaseQueued, run.PhasePreparing:
+		return "Preparing"
+	case run.PhasePlanning:
+		return "Planning"
+	case run.PhaseAwaitingPerson:
+		return "Waiting for a person"
+	case run.PhaseFinishing:
+		return "Running the final checks"
+	case run.PhaseIterating, run.PhaseDone, run.PhasePaused, run.PhaseFailed, run.PhaseCancelled:
+		return "Working"
+	default:
+		return "Working"
+	}
+}
+
+// Label is how texts name the label that starts runs; "" stands for the usual
+// one.
+func Label(name string) string { return Code(nil, cmp.Or(name, "ralph")) }
+
+// GoOn says how to go on after a run that did not finish the work.
+func (v View) GoOn() string {
+	label := Label(v.Label)
+	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and add it again", label, v.IssueNumber)
+	switch v.End {
+	case run.EndPlanned:
+		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and "+
+			"add it again.", label, v.IssueNumber)
+	case run.EndAwaitingPerson:
+		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks,
+			func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
+			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in "+
+				"`.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
+		}
+		if len(v.Questions) == 0 {
+			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open "+
+				"tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+		}
+		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in "+
+			"the description, then remove the label %s and add it again.", v.IssueNumber, label)
+	case run.EndBlocked, run.EndStagnated:
+		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
+		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
+			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.",
+				v.IssueNumber, clearer, label)
+		}
+		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, "+
+			"which gives every blocked task new attempts.", v.IssueNumber, clearer)
+	case run.EndFailed:
+		return fmt.Sprintf("Fix the cause, then %s.", again)
+	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,
+		run.EndAllTasksComplete, run.EndRalphDone:
+		return fmt.Sprintf("Nothing is lost. To continue, %s.", again)
+	default:
+		return fmt.Sprintf("To continue, %s.", again)
+	}
+}
