@@ -88,8 +88,9 @@ func (h *Host) unpinned() error {
 }
 
 // pin gives the agent the work as it stands, with what steers it as the default
-// branch has it. It may be cut off anywhere and begin again.
-func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
+// branch has it. The progress file is the branch's, too: the one that the agent is given
+// is written over it. It may be cut off anywhere and begin again.
+func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
 	p, err := h.pinning()
 	if err != nil {
 		return err
@@ -99,10 +100,13 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 		return err
 	}
 	// An earlier agent may have left the tree without being judged.
-	if p.Real, err = steering(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree)); err != nil {
+	p.Real, err = replace(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree), func(path string) bool {
+		return path == progressPath || publish.SteersAgents(path)
+	})
+	if err != nil {
 		return err
 	}
-	if p.Given, err = steering(ctx, repo, snap.Tree, p.Default); err != nil {
+	if p.Given, err = replace(ctx, repo, p.Real, p.Default, publish.SteersAgents); err != nil {
 		return err
 	}
 	if p.Given, err = h.hide(ctx, repo, p.Given); err != nil {
@@ -136,13 +140,15 @@ func (h *Host) hide(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (
 	return repo.TreeWith(ctx, tree, gone)
 }
 
-// steering is tree with all that steers agents as it is in from.
-func steering(ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID) (gitrepo.OID, error) {
+// replace is tree with the paths that are picked as they are in from.
+func replace(
+	ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID, pick func(path string) bool,
+) (gitrepo.OID, error) {
 	diff, err := repo.Diff(ctx, tree, from)
 	if err != nil {
 		return "", err
 	}
-	return repo.TreeWith(ctx, tree, edits(diff, publish.SteersAgents))
+	return repo.TreeWith(ctx, tree, edits(diff, pick))
 }
 
 // mapBack is the tree that a snapshot of what agents were given stands for.
