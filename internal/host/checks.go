@@ -28,7 +28,7 @@ func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
 		return nil
 	}
 	b, err := json.Marshal(transcript.Check{
-		Run: s.Run, Name: g.Name, Iteration: s.Iteration, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
+		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
 		Of: g.Of,
 	})
 	if err != nil {
@@ -74,8 +74,7 @@ func (h *Host) storeCheck(
 	return h.cfg.Transcripts.KeepCheck(c, out)
 }
 
-// KeepAttempt implements loop.Attempts: it keeps a patch beside the transcripts of the
-// run, and goes with them.
+// KeepAttempt keeps a patch beside the transcripts of the run, and goes with them.
 func (h *Host) KeepAttempt(ctx context.Context, a loop.FailedAttempt) (kept bool, err error) {
 	if h.cfg.Transcripts == nil {
 		return false, nil

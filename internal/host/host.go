@@ -154,7 +154,8 @@ type Host struct {
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
-	// of is the host of the run, where this is that of a lane; lanes are those.
+	// of is the host of the run, where this is that of a lane, which is a work tree beside that of
+	// the run; lanes are those.
 	of    *Host
 	lanes map[int]*Host
 }
@@ -163,8 +164,6 @@ var (
 	_ loop.WorkTree = (*Host)(nil)
 	_ loop.Trees    = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
-	_ loop.Attempts = (*Host)(nil)
-	_ loop.Crew     = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.

@@ -3,9 +3,6 @@ package loop
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -129,10 +126,8 @@ type Proposal struct {
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
 	Failed string
-	// Bare is Tree without what the host added, and Fold what it was merged of, nil where
-	// nothing else landed since the call began.
+	// Bare is Tree without what the host added.
 	Bare string `json:",omitempty"`
-	Fold *Fold  `json:",omitempty"`
 }
 
 // Ended is how an agent call ended that came to nothing.
@@ -146,47 +141,6 @@ type Ended struct {
 	DoFirst string
 	Lasts   bool
 	Limit   string
-}
-
-// Iteration is the record of one agent call.
-type Iteration struct {
-	Number int
-	TaskID string
-	// Role is the part the agent played, Verdict what the policy had said before it.
-	Role      run.Role
-	Verdict   Verdict
-	StartedAt time.Time
-	Duration  time.Duration
-	Outcome   string
-	Landed    bool
-	Note      string
-	Model     string
-	Usage     run.Usage
-	// Models is what the call used of each model, Hosts what it and the checks
-	// after it reached, or were kept from.
-	Models   []run.ModelUse
-	Hosts    []run.HostUse
-	Evidence Evidence
-}
-
-// Bounds of an iteration's record; an agent chooses what it asks for.
-const (
-	maxModels = 8
-	maxHosts  = 20
-)
-
-// Evidence is what the four layers of verification found about one call, one
-// line each; "" where a layer was not reached. It is kept with the call, so that
-// a verdict can be followed later.
-type Evidence struct {
-	// Contradiction is what the agent said against its own claim.
-	Contradiction string `json:"contradiction,omitempty"`
-	// Change is what differs from the last landed tree.
-	Change string `json:"change,omitempty"`
-	// Checkmark is what it did to the tasks and sections of progress.md.
-	Checkmark string `json:"checkmark,omitempty"`
-	// Signal is what it said of its task.
-	Signal string `json:"signal,omitempty"`
 }
 
 // Need is what an agent said is missing for a task, which only a person can get.
@@ -225,18 +179,15 @@ type State struct {
 	Position
 	Checkout
 	Environment
-	Attempt
-	Brief
+	Call
 	Counts
 	Watch
 	Result
 	Conversation
 
-	// Lanes are the tasks that are worked side by side, none where the run works one
-	// after the other; Turn is the one of them that steps next.
-	Lanes []Lane `json:",omitempty"`
-	Turn  int    `json:",omitempty"`
-	lane  *lane
+	// Calls are the tasks at which agents work side by side, or whose work waits for its turn;
+	// none where the run works one after the other.
+	Calls []Call `json:",omitempty"`
 
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
@@ -245,15 +196,10 @@ type State struct {
 // Position is where a run stands: each step moves it on.
 type Position struct {
 	Phase     run.Phase
-	Stage     Stage
 	StartedAt time.Time
 	EndedAt   time.Time
 	// NonceKey is what the nonces of this run's prompts are made of, at random.
 	NonceKey string
-
-	// WaitUntil is when the run goes on, with the stage Resume.
-	WaitUntil time.Time
-	Resume    Stage
 
 	// Delayed is why the next step cannot be taken at the moment, nil where it can, and
 	// Waited what the run has waited like that, which is none of its time.
@@ -296,8 +242,6 @@ type Checkout struct {
 	HeadTree    string
 	Branch      string
 	BaseBranch  string
-	// Laid is the tree as the next agent finds it, "" where that is not known.
-	Laid string
 
 	ProgressPath string
 	Progress     string // the accepted progress.md
@@ -329,6 +273,27 @@ type Environment struct {
 	EarlyHosts []run.HostUse
 }
 
+// Call is the work on one task, and how far it is: that which the run is at, or one that waits
+// beside it.
+type Call struct {
+	// WorkTree is the number of the work tree, 0 for the run's own.
+	WorkTree int `json:",omitempty"`
+	// Number is that of the iteration.
+	Number int
+	Stage  Stage
+	// WaitUntil is when it goes on, with the stage Resume.
+	WaitUntil time.Time
+	Resume    Stage
+	// Laid is the tree as the agent finds it, "" where that is not known, and From the tip of
+	// the branch at that time, where it is worked beside others.
+	Laid string
+	From string `json:",omitempty"`
+	Attempt
+	Brief
+	// Dropped: a person has changed its task.
+	Dropped bool `json:",omitempty"`
+}
+
 // Attempt is the work on one task from the start of a call until what it proposes has
 // landed or failed.
 type Attempt struct {
@@ -347,7 +312,6 @@ type Attempt struct {
 	// Draft is the record of the iteration at hand.
 	Draft     Seen
 	GateIndex int
-	GateLast  []gate.Result // of the last proposal, for the pull request
 
 	// Kept is the unfinished work at the task at hand, nil for none.
 	Kept *Kept
@@ -390,6 +354,9 @@ type Counts struct {
 	// last began, and Verified those that looked whether it is done already.
 	Partial, Verified map[string]int
 	Reopened          map[string]int
+	// Plannings counts the calls that wrote no plan, and Moves how often in a row somebody
+	// else moved the branch.
+	Plannings, Moves int `json:",omitempty"`
 	// Crowded counts agents in a row that were stopped because the disk of the machine is full.
 	Crowded  int `json:",omitempty"`
 	Strikes  int // broken agent calls in a row, across tasks
@@ -430,6 +397,7 @@ type Watch struct {
 // Result is what came of the run so far, for people.
 type Result struct {
 	Commits     []Landed
+	GateLast    []gate.Result // of the last proposal
 	Closing     *Landed
 	PullRequest *PullRequest
 	History     []Iteration
@@ -464,9 +432,9 @@ type readProgress struct {
 // Standing is where a task stands at this moment: progress.md knows only open
 // and done.
 func (s *State) Standing(t run.Task) run.TaskStatus {
-	for _, l := range s.Lanes {
-		if l.Task == t.ID && t.Actionable() && s.End == "" {
-			return standing(l.Stage)
+	for _, c := range s.Calls {
+		if c.TaskID == t.ID && t.Actionable() && s.End == "" {
+			return standing(c.Stage)
 		}
 	}
 	if !t.Actionable() || t.ID != s.TaskID || t.ID == "" || s.End != "" {
@@ -477,60 +445,10 @@ func (s *State) Standing(t run.Task) run.TaskStatus {
 
 func standing(at Stage) run.TaskStatus {
 	switch at { //nolint:exhaustive // in every other stage it is being worked on
-	case stageGate, stageGateWatch, stageFold, stageLand:
+	case stagePropose, stageGate, stageGateWatch, stageLand:
 		return run.TaskInReview
 	default:
 		return run.TaskInProgress
-	}
-}
-
-// addCall keeps a call in the history. Waits in a row are one entry.
-func (s *State) addCall(it Iteration) {
-	n := len(s.History)
-	if n > 0 && it.Outcome == string(AgentRateLimited) {
-		if last := s.History[n-1]; last.Outcome == it.Outcome && last.Number == it.Number {
-			it.StartedAt, it.Duration, it.Usage = last.StartedAt, last.Duration+it.Duration, last.Usage.Add(it.Usage)
-			it.Models, it.Hosts = run.AddModels(last.Models, it.Models, maxModels), run.AddHosts(last.Hosts, it.Hosts, maxHosts)
-			n--
-		}
-	}
-	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
-	s.EarlyHosts = nil
-	s.History = append(s.History[:n], it)
-}
-
-// evidence adds to what was found about the call that ended last.
-func (s *State) evidence(note func(*Evidence)) {
-	s.lastCall(func(it *Iteration) { note(&it.Evidence) })
-}
-
-// lastCall changes the record of the call that ended last, if there is one.
-func (s *State) lastCall(change func(*Iteration)) {
-	at := s.last()
-	if at < 0 {
-		return
-	}
-	change(&s.History[at])
-}
-
-// last is the index in the history of the call that ended last, of those of the lane that
-// the step is taken in; -1 where there was none.
-func (s *State) last() int {
-	at := len(s.History) - 1
-	for s.lane != nil && at >= 0 && s.History[at].Number != s.Iteration {
-		at--
-	}
-	return at
-}
-
-// reached adds the hosts of a check to the record of the call it followed, or of
-// the first one.
-func (s *State) reached(hosts []run.HostUse) {
-	if len(hosts) > 0 && len(s.History) == 0 {
-		s.EarlyHosts = run.AddHosts(s.EarlyHosts, hosts, maxHosts)
-	}
-	if len(hosts) > 0 {
-		s.lastCall(func(it *Iteration) { it.Hosts = run.AddHosts(it.Hosts, hosts, maxHosts) })
 	}
 }
 
@@ -621,7 +539,8 @@ func NewState(r Request, now time.Time) State {
 	r.Earlier = r.Earlier.bounded()
 	s := State{
 		Request:  r,
-		Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now, NonceKey: rand.Text()},
+		Position: Position{Phase: run.PhaseQueued, StartedAt: now, NonceKey: rand.Text()},
+		Call:     Call{Stage: stageOpen},
 	}
 	s.makeMaps()
 	return s
@@ -657,69 +576,6 @@ func (asked Settings) settled(repo Settings, attended bool) Settings {
 	return out
 }
 
-// stateVersion changes when a stored state can no longer be read as it stands.
-const stateVersion = 1
-
-type storedState struct {
-	Version int
-	State   State
-}
-
-// Encode gives the stored form of s.
-func Encode(s State) ([]byte, error) {
-	b, err := json.Marshal(storedState{Version: stateVersion, State: s})
-	if err != nil {
-		return nil, fmt.Errorf("encode run state: %w", err)
-	}
-	return b, nil
-}
-
-// maxState bounds the text of a state, in bytes: it is read and written with each step.
-// What agents and people put into it has bounds of its own, far below this; it is for what
-// those come to together, and for what nobody thought of.
-const maxState = 4 << 20
-
-// tooLarge is why a run ends whose state outgrows that.
-var tooLarge = fmt.Sprintf("its notes outgrew the %d MiB that a run may keep. "+
-	"What to do first: shorten the issue and progress.md, or split the work over several issues", maxState>>20)
-
-// ErrStateVersion is returned for a state another version of this program
-// stored in a form this one does not know.
-var ErrStateVersion = errors.New("loop: unknown version of the stored state")
-
-// Decode reads the stored form of a state.
-func Decode(b []byte) (State, error) {
-	var stored storedState
-	if err := json.Unmarshal(b, &stored); err != nil {
-		return State{}, fmt.Errorf("decode run state: %w", err)
-	}
-	if stored.Version != stateVersion {
-		than := "an older"
-		if stored.Version > stateVersion {
-			than = "a newer"
-		}
-		return State{}, fmt.Errorf("%w: %s version of this program stored it, in form %d; this one reads form %d",
-			ErrStateVersion, than, stored.Version, stateVersion)
-	}
-	s := stored.State
-	s.makeMaps()
-	return s, nil
-}
-
-// makeMaps makes the maps that steps write to.
-func (s *State) makeMaps() {
-	for _, m := range []*map[string]int{&s.Attempts, &s.Reopened, &s.Acknowledged, &s.Partial, &s.Verified} {
-		if *m == nil {
-			*m = map[string]int{}
-		}
-	}
-	for _, m := range []*map[string]gate.Result{&s.GateMemo, &s.Baseline} {
-		if *m == nil {
-			*m = map[string]gate.Result{}
-		}
-	}
-}
-
 // StartsAgent says whether the next step may be the first or may start an agent: whoever
 // holds the run back before it leaves no work half done.
 func (s State) StartsAgent() bool {
@@ -727,8 +583,8 @@ func (s State) StartsAgent() bool {
 	if !s.WaitUntil.IsZero() {
 		at = s.Resume
 	}
-	if len(s.Lanes) > 0 && at == stagePick {
-		return !slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Stage != stageStart && l.Stage != stageLay })
+	if len(s.Calls) > 0 && at == stagePick {
+		return !slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Stage != stageStart })
 	}
 	return at == stageStart || s.Phase == run.PhaseQueued
 }

@@ -44,13 +44,6 @@ const (
 	maxWait = 24 * time.Hour
 )
 
-// planKey stands for the plan where attempts are counted by task id, and
-// moveKey for the branch moving under the run.
-const (
-	planKey = "(plan)"
-	moveKey = "(moved)"
-)
-
 // ErrBranchMoved is returned by a Publisher when the branch's tip is neither
 // the one the proposal was made on nor the commit that lands it.
 var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
@@ -109,16 +102,19 @@ type Engine struct {
 	Trees     Trees
 	Runner    Runner
 	Publisher Publisher
-	// Crew gives tasks that are worked side by side their work trees; nil works one after
-	// the other.
-	Crew Crew
+	// Beside is the work tree with that number, from 1, for an agent that works beside others,
+	// and what starts it there; nil works one after the other. The tree is laid out by Reset;
+	// Open is not called.
+	Beside func(n int) (WorkTree, Runner)
 	// Held says whether no agent is to be started beside those at work; nil never holds. A
 	// run that has none at work is held by whoever drives it: see [State.StartsAgent].
 	Held func(ctx context.Context) (bool, error)
 	// Now is the clock.
 	Now func() time.Time
-	// Attempts keeps what failed attempts changed; nil keeps nothing.
-	Attempts Attempts
+	// KeepAttempt keeps what a failed attempt changed, for people to look at and to apply, in the
+	// place of what was kept of the task before; nil keeps nothing. kept is false where it is too
+	// much, or nothing.
+	KeepAttempt func(ctx context.Context, a FailedAttempt) (kept bool, err error)
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
 }
@@ -143,7 +139,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	}
 	e.undelay(&s)
 	// What it did to the branch has to be known first.
-	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd || old.landing()
+	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd
 	if !lands && textSize(reflect.ValueOf(s)) > maxState {
 		return e.Fail(old, tooLarge), Next{}, nil
 	}
@@ -159,7 +155,16 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
 		}
 	}
+	for _, c := range s.Calls {
+		if c.Process != nil {
+			_, runner := e.Beside(c.WorkTree)
+			if err := runner.Abandon(ctx, c.Process.Name); err != nil {
+				return old, Next{}, fmt.Errorf("abandon %s: %w", c.Process.Name, err)
+			}
+		}
+	}
 	s.dropCall()
+	s.Calls = nil
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
 	e.emit(run.Event{Kind: run.EventTrouble, Text: "the work tree is gone; it is laid out again from the branch"}, &s)
 	return s, Next{}, nil
@@ -172,10 +177,7 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	// What is about to land, or has, is finished first: a commit that nobody
 	// knows of would be worse than one more.
 	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
-		if s.landing() {
-			return e.stepLanes(ctx, s)
-		}
-		if err := e.haltLanes(ctx, s, "cancelled"); err != nil {
+		if err := e.haltCalls(ctx, s, "cancelled"); err != nil {
 			return Next{}, err
 		}
 		return e.cancel(ctx, s)
@@ -186,6 +188,14 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stop(s, run.EndCancelled, s.StopAfterCall)
 	}
+	if len(s.Calls) > 0 {
+		return e.stepBeside(ctx, s)
+	}
+	return e.stepOne(ctx, s)
+}
+
+// stepOne takes the step that the stage asks for.
+func (e *Engine) stepOne(ctx context.Context, s *State) (Next, error) {
 	if !s.WaitUntil.IsZero() {
 		if e.waits(s.WaitUntil) {
 			if e.overdue(*s) {
@@ -303,8 +313,11 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	if e.Emit == nil {
 		return
 	}
-	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
+	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Number, s.Usage.CostUSD
 	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
+	if ev.Kind == run.EventRunEnded {
+		ev.Iteration = s.Iteration
+	}
 	switch ev.Kind { //nolint:exhaustive // the others leave the tasks as they are
 	case run.EventRunStarted, run.EventPlanned, run.EventIteration, run.EventAgentStarted, run.EventGateStarted,
 		run.EventAttemptFailed, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited, run.EventRunEnded:
