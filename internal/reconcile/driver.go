@@ -148,11 +148,14 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		first = func(ctx context.Context) (bool, error) { return r.cfg.Store.FirstRun(ctx, row.RepoNode, row.ID) }
 	}
 	h := host.New(hostCfg)
-	runner := &placing{Runner: h, r: r, row: row}
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
+			WorkTree: h, Trees: h, Runner: &placing{Runner: h, r: r, row: row},
+			Beside: func(n int) (loop.WorkTree, loop.Runner) {
+				tree, runner := h.Lane(n)
+				return tree, &placing{Runner: runner, r: r, row: row}
+			},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,

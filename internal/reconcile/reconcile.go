@@ -229,6 +229,7 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
+	r.cfg.Git.Close()
 	return errors.Join(errs...)
 }
 
