@@ -71,6 +71,31 @@ func TestNothingLandedOnABranchThatIsThere(t *testing.T) {
 			}
 		}
 	})
+	t.Run("on an issue that takes no comment", func(t *testing.T) {
+		t.Parallel()
+		st := newStage(t, setting{script: idle, change: nothingOnce})
+		st.inject(ghsim.Fault{
+			Method: "POST", Match: "/(comments|reactions)$", Status: 403, Times: 1 << 20,
+			Body: `{"message": "Unable to create comment because issue is locked."}`,
+		})
+		s := st.serve()
+		issue := st.label("Say hello", "- [ ] one\n")
+		if state := st.ended(s.store, issue); state.End != run.EndBlocked || state.Phase == run.PhaseFailed {
+			t.Errorf("ended %s in %s: %s", state.End, state.Phase, state.EndDetail)
+		}
+		if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:needs-human") {
+			t.Errorf("labels %v", labels)
+		}
+		asked := 0
+		for _, call := range st.sim.Calls() {
+			if call.Method == "POST" && strings.HasSuffix(call.Path, "/comments") {
+				asked++
+			}
+		}
+		if asked != 1 {
+			t.Errorf("tried to comment %d times", asked)
+		}
+	})
 	t.Run("with one of an earlier run", func(t *testing.T) {
 		t.Parallel()
 		st := newStage(t, setting{script: hangsOnTwo, change: nothingOnce})

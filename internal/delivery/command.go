@@ -133,6 +133,7 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 	switch {
 	case in.Problem != "":
 		rep = noCommand(in.Problem)
+		rep.write = r.answerBeside(ctx, o)
 	case later:
 		rep = no("A later command was already carried out.")
 	default:
@@ -141,6 +142,21 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 		}
 	}
 	return r.settle(ctx, d.GUID, o, rep)
+}
+
+// answerBeside keeps what a comment says beside something that is no command, where the run
+// waits for answers: it must not be lost with that.
+func (r *Receiver) answerBeside(ctx context.Context, o order) func(tx *store.Tx) error {
+	if !o.Beside || o.Pull > 0 || o.last.EndReason != run.EndAwaitingPerson || len(o.was.Questions) == 0 {
+		return nil
+	}
+	return func(tx *store.Tx) error {
+		answer := o.input
+		answer.Kind, answer.Source, answer.State, answer.Outcome = store.InputAnswer, o.input.Source+":answer", "", ""
+		answer.Text, answer.Detail = o.Comment.Body, []byte("{}")
+		_, _, err := r.Store.AddInput(ctx, tx, answer)
+		return err
+	}
 }
 
 // findRun finds the run that an order is about, and with it the issue.

@@ -165,6 +165,45 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestNearMisses: what was meant as a command is answered, and a stop is obeyed. What else the
+// comment says is an answer all the same.
+func TestNearMisses(t *testing.T) {
+	t.Parallel()
+	st := deliverytest.New(t, nil)
+	for _, tt := range []struct {
+		by, body       string
+		state          func(*loop.State)
+		reaction, said string
+		runs           bool // afterwards
+		answers        int
+	}{
+		{by: ada, body: " /ralph stop", state: working, reaction: "+1"},
+		{by: ada, body: "Wrong way.\n/Ralph: Stop", state: working, reaction: "+1"},
+		{by: ada, body: "`/ralph stop`", state: working, reaction: "-1", said: "Did you mean `/ralph stop`?", runs: true},
+		{by: ada, body: "/ralph-bot retry T2", state: working, reaction: "-1", said: "Did you mean `/ralph retry T3`?", runs: true},
+		{by: ada, body: "All pages.\n/ralph plan", state: asking, reaction: "-1", said: "Did you mean `/ralph plan`?", answers: 1},
+		{by: ada, body: "> /ralph stop\n\nNo, go on.", state: working, runs: true},
+		{by: eve, body: " /ralph stop", state: working, reaction: "-1", said: "`eve`", runs: true},
+		{by: ada, body: "hello\n/ralph start", state: cancelled, reaction: "-1", said: "Did you mean `/ralph start`?"},
+	} {
+		issue := st.Begin()
+		st.Save(issue, tt.state)
+		comment := st.Say(tt.by, issue, tt.body)
+		st.Work()
+		if got := st.Reactions(issue, comment.ID); got != tt.reaction {
+			t.Errorf("%q: reactions %q, want %q", tt.body, got, tt.reaction)
+		}
+		st.SaysOnce(issue, tt.said, tt.body)
+		if runs, _ := live(t, st, issue); runs != tt.runs {
+			t.Errorf("%q: at work %t", tt.body, runs)
+		}
+		left := st.Inputs(issue, store.InputAnswer)
+		if len(left) != tt.answers || tt.answers > 0 && left[0].Text != tt.body {
+			t.Errorf("%q: answers %+v", tt.body, left)
+		}
+	}
+}
+
 // TestNothingStartsWhileARunIsStopped: what asks for one comes again when it has ended.
 func TestNothingStartsWhileARunIsStopped(t *testing.T) {
 	t.Parallel()

@@ -139,8 +139,8 @@ func TestB2WhoMayCommand(t *testing.T) {
 		{by: mallory, author: ada, reaction: no, said: "`mallory` has the role `read`"},
 		{by: "evil"}, {by: "a workflow"}, {by: "the App"}, {by: "an organisation"}, {by: "nothing known"},
 		{by: "renovate"}, {by: "renovate", author: ada}, // which may label
-		{by: ada, body: "> /ralph start"}, {by: ada, body: "```\n/ralph start\n```"}, {by: ada, body: "hello\n/ralph start"},
-		{by: ada, body: "/r\u0430lph start"}, {by: ada, body: "`/ralph start`"}, {by: mallory, body: "> /ralph start"},
+		{by: ada, body: "> /ralph start"}, {by: ada, body: "```\n/ralph start\n```"},
+		{by: ada, body: "/r\u0430lph start"}, {by: mallory, body: "> /ralph start"},
 	} {
 		author, body := who[tt.by], "/ralph start"
 		if tt.author != "" {

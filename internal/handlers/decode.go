@@ -108,6 +108,8 @@ type CommandIntent struct {
 	Text    Text
 	Command review.Command
 	Problem string
+	// Beside: the comment says something else as well.
+	Beside bool
 }
 
 // RemarkIntent is a comment on an issue that is no command: maybe an answer.

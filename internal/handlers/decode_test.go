@@ -255,7 +255,7 @@ func FuzzDecode(f *testing.F) {
 			s = i.Subject
 		case handlers.CommandIntent:
 			s = i.Subject
-			if !strings.HasPrefix(i.Comment.Body, "/ralph") || i.Comment.ID < 1 || (i.Problem == "") == (i.Command.Verb == "") {
+			if !strings.Contains(strings.ToLower(i.Comment.Body), "ralph") || i.Comment.ID < 1 || (i.Problem == "") == (i.Command.Verb == "") {
 				t.Errorf("commands: %+v", i)
 			}
 		case handlers.RemarkIntent:

@@ -66,6 +66,12 @@ func (d *Decoder) issueComment(payload []byte) (Intent, error) {
 		return CommandIntent{Subject: subject, Comment: comment, Text: p.Issue.text(), Problem: err.Error()}, nil
 	case ok:
 		return CommandIntent{Subject: subject, Comment: comment, Text: p.Issue.text(), Command: c}, nil
+	}
+	near, ok := review.NearCommand(comment.Body)
+	switch {
+	case ok:
+		return CommandIntent{Subject: subject, Comment: comment, Text: p.Issue.text(), Command: near.Command,
+			Problem: near.Problem, Beside: near.Beside}, nil
 	case subject.Pull == 0 && p.Sender.Type == "User":
 		return RemarkIntent{Subject: subject, Comment: comment}, nil
 	default:

@@ -357,21 +357,16 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 }
 
 // comment says on the issue how the run ended, or asks what it has to know.
-func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) error {
-	if len(s.Questions) > 0 {
-		_, err := pub.CommentQuestions(ctx, s.Questions, s.Plan.Removed)
-		return err
+func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) (err error) {
+	switch {
+	case len(s.Questions) > 0:
+		_, err = pub.CommentQuestions(ctx, s.Questions, s.Plan.Removed)
+	case s.Approval != "":
+		_, err = pub.CommentPlan(ctx, v, s.Approval)
+	default:
+		_, err = pub.CommentEnded(ctx, v, pr, s.EndCause)
 	}
-	if s.Approval != "" {
-		_, err := pub.CommentPlan(ctx, v, s.Approval)
-		return err
-	}
-	_, err := pub.CommentEnded(ctx, v, pr, s.EndCause)
-	if errors.Is(err, ghapp.ErrNotFound) {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the issue is gone, so nobody is told there how the run ended")
-		return nil
-	}
-	return err
+	return publish.Tolerate(ctx, "GitHub takes no comment there, so a label alone tells how the run ended", err)
 }
 
 // foldEarlier leaves one comment open that says how the issue stands, this run's
