@@ -346,17 +346,17 @@ func (g *gitStore) blobAt(commit, path string) ([]byte, error) {
 	return data, err
 }
 
-// writeBlobs stores contents and returns their object names in order.
-func (g *gitStore) writeBlobs(contents ...[]byte) ([]string, error) {
-	oids := make([]string, 0, len(contents))
-	for _, data := range contents {
-		oid, err := g.writeObject("blob", data)
+// additions stores files, each with a mode.
+func (g *gitStore) additions(files map[string]string, mode func(path string) string) ([]change, error) {
+	var changes []change
+	for _, path := range sortedKeys(files) {
+		oid, err := g.writeObject("blob", []byte(files[path]))
 		if err != nil {
 			return nil, err
 		}
-		oids = append(oids, oid)
+		changes = append(changes, change{Mode: mode(path), Path: path, OID: oid})
 	}
-	return oids, nil
+	return changes, nil
 }
 
 // writeTree applies changes to a tree ("" is the empty one) and returns the new tree.

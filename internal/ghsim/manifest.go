@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,8 +157,10 @@ func (s *Sim) createFromManifest(m manifest, owner string) (code string, err err
 	if slug == "" {
 		return "", errors.New("Name can't be blank") //nolint:staticcheck // ST1005: as GitHub's page says it
 	}
-	if !s.known(owner) {
-		return "", errors.New("there is nobody of that name")
+	if owners, _ := s.ownersOfApps(""); !slices.Contains(owners, owner) {
+		if _, isOrganization := s.ownersOfApps(owner); !isOrganization {
+			return "", errors.New("there is nobody of that name")
+		}
 	}
 	o := AppOptions{Slug: slug, Owner: owner, HookURL: m.Hook.URL, Permissions: m.Permissions, Events: m.Events}
 	if m.Hook.Active != nil && !*m.Hook.Active {

@@ -122,9 +122,6 @@ func (s *Sim) emitIssue(r *repo, i *issue, action string, sender *user, extra ob
 		s.emit(r, "issues", action, sender, extra)
 		return
 	}
-	if !s.wanted(r, "pull_request") {
-		return
-	}
 	extra["number"] = i.number
 	extra["pull_request"] = s.pullJSON(r, i)
 	s.emit(r, "pull_request", action, sender, extra)

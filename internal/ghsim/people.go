@@ -246,24 +246,14 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 			}
 			base, c.Parents = p.Tree, []string{parent}
 		}
-		changes := []change{}
-		var contents [][]byte
-		for _, path := range sortedKeys(o.Files) {
-			mode := modeFile
-			if base != "" {
-				if e, err := r.git.entry(base, path); err == nil && e.Mode != modeTree {
-					mode = e.Mode
-				}
+		changes, err := r.git.additions(o.Files, func(path string) string {
+			if e, err := r.git.entry(base, path); err == nil && e.Mode != modeTree {
+				return e.Mode
 			}
-			changes = append(changes, change{Mode: mode, Path: path})
-			contents = append(contents, []byte(o.Files[path]))
-		}
-		oids, err := r.git.writeBlobs(contents...)
+			return modeFile
+		})
 		if err != nil {
 			return err
-		}
-		for i, blob := range oids {
-			changes[i].OID = blob
 		}
 		for _, path := range o.Delete {
 			changes = append(changes, change{Path: path})

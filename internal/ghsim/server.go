@@ -508,6 +508,7 @@ func (c *call) find() error {
 		c.issue = c.repo.issue(c.num("pull_number"))
 		ok = c.issue != nil && c.issue.pull != nil
 	case c.params["comment_id"] != "":
+		ok = false
 		for _, i := range c.repo.issues {
 			if c.comment, ok = find(i.comments, func(cm *comment) bool { return cm.id == int64(c.num("comment_id")) }); ok {
 				c.issue = i

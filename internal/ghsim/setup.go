@@ -24,16 +24,27 @@ func (s *Sim) CreateUser(login string) (User, error) { return s.createAccount(lo
 func (s *Sim) createAccount(login, kind string) (User, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !validName().MatchString(login) {
-		return User{}, invalid("User", "login", "invalid", "")
-	}
 	if s.users[strings.ToLower(login)] != nil {
 		return User{}, invalid("User", "login", "already_exists", "")
 	}
-	u := &user{id: s.nextID(), login: login, kind: kind}
-	u.token = fmt.Sprintf("ghp_%x", randomBytes(18))
-	s.users[strings.ToLower(login)] = u
+	u, err := s.ensureAccount(login, kind)
+	if err != nil {
+		return User{}, err
+	}
 	return User{ID: u.id, Login: u.login, Token: u.token}, nil
+}
+
+// ensureAccount finds an account, or makes one of a kind.
+func (s *Sim) ensureAccount(login, kind string) (*user, error) {
+	if u := s.users[strings.ToLower(login)]; u != nil {
+		return u, nil
+	}
+	if !validName().MatchString(login) {
+		return nil, invalid("User", "login", "invalid", "")
+	}
+	u := &user{id: s.nextID(), login: login, kind: kind, token: fmt.Sprintf("ghp_%x", randomBytes(18))}
+	s.users[strings.ToLower(login)] = u
+	return u, nil
 }
 
 // CreateRepo makes a repository; the owner is made where there is none.
@@ -41,14 +52,9 @@ func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
 	if !validName().MatchString(owner) || !validRepoName().MatchString(name) || strings.HasSuffix(name, ".git") {
 		return Repo{}, invalid("Repository", "name", "invalid", owner+"/"+name)
 	}
-	if !s.known(owner) {
-		if _, err := s.CreateUser(owner); err != nil {
-			return Repo{}, err
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u, err := s.userByLogin(owner)
+	u, err := s.ensureAccount(owner, "User")
 	if err != nil {
 		return Repo{}, err
 	}
@@ -72,36 +78,24 @@ func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
 	return s.repoOut(r), nil
 }
 
-func (s *Sim) known(login string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.users[strings.ToLower(login)] != nil
-}
-
 // seed makes the first commit of a repository.
 func (s *Sim) seed(r *repo, o RepoOptions) error {
 	if len(o.Files) == 0 {
 		return nil
 	}
-	var changes []change
-	var contents [][]byte
-	for _, path := range sortedKeys(o.Files) {
+	for path := range o.Files {
 		if !validPath(path) {
 			return invalid("Repository", "files", "invalid", path)
 		}
-		mode := modeFile
-		if slices.Contains(o.Executables, path) {
-			mode = modeExec
-		}
-		changes = append(changes, change{Mode: mode, Path: path})
-		contents = append(contents, []byte(o.Files[path]))
 	}
-	oids, err := r.git.writeBlobs(contents...)
+	changes, err := r.git.additions(o.Files, func(path string) string {
+		if slices.Contains(o.Executables, path) {
+			return modeExec
+		}
+		return modeFile
+	})
 	if err != nil {
 		return err
-	}
-	for i, oid := range oids {
-		changes[i].OID = oid
 	}
 	tree, err := r.git.writeTree("", changes)
 	if err != nil {
@@ -173,24 +167,18 @@ func (s *Sim) CreateApp(o AppOptions) (App, error) {
 	if err != nil {
 		return App{}, err
 	}
-	owner := cmp.Or(o.Owner, "github")
-	if !s.known(owner) {
-		if _, err := s.createAccount(owner, "Organization"); err != nil {
-			return App{}, err
-		}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	login := o.Slug + "[bot]"
 	if s.users[strings.ToLower(login)] != nil {
 		return App{}, invalid("App", "slug", "already_exists", o.Slug)
 	}
-	ownerUser, err := s.userByLogin(owner)
+	owner, err := s.ensureAccount(cmp.Or(o.Owner, "github"), "Organization")
 	if err != nil {
 		return App{}, err
 	}
 	a := &app{
-		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: ownerUser, key: key, pem: pemBytes,
+		id: s.nextID(), slug: o.Slug, name: o.Slug, owner: owner, key: key, pem: pemBytes,
 		events: append([]string{}, o.Events...), created: s.now(),
 		permissions: map[string]string{"metadata": "read"},
 	}

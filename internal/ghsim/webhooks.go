@@ -83,9 +83,6 @@ func (s *Sim) subscribers(r *repo, event string) []*installation {
 	return list
 }
 
-// wanted says whether anybody is told, before a costly payload is made.
-func (s *Sim) wanted(r *repo, event string) bool { return len(s.subscribers(r, event)) > 0 }
-
 // emit tells every installed App that subscribed to the event. The payload is
 // frozen here: later changes do not show in it.
 func (s *Sim) emit(r *repo, event, action string, sender *user, extra obj) {

@@ -28,7 +28,7 @@ func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
 		return nil
 	}
 	b, err := json.Marshal(transcript.Check{
-		Run: s.Run, Name: g.Name, Iteration: s.Iteration, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
+		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
 		Of: g.Of,
 	})
 	if err != nil {

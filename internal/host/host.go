@@ -154,7 +154,8 @@ type Host struct {
 	// release undoes what the sandbox made ready for the next start; nil for
 	// nothing.
 	release func()
-	// of is the host of the run, where this is that of a lane; lanes are those.
+	// of is the host of the run, where this is that of a lane, which is a work tree beside that of
+	// the run; lanes are those.
 	of    *Host
 	lanes map[int]*Host
 }

@@ -121,7 +121,7 @@ func metered(t *testing.T, says agent.Result, change ...func(*host.Gateway)) (*h
 	})
 	s := loop.State{
 		Request: loop.Request{Run: "r1", Settings: loop.Settings{Limits: run.Limits{BudgetUSD: 1, TaskBudgetUSD: 0.5}}},
-		Attempt: loop.Attempt{TaskID: "T1"},
+		Call:    loop.Call{Attempt: loop.Attempt{TaskID: "T1"}},
 	}
 	opened, err := h.Open(t.Context(), s)
 	if err != nil {

@@ -29,7 +29,7 @@ func (h *Host) describe(s loop.State, a loop.AgentStart) error {
 		return nil
 	}
 	st := transcript.Start{
-		Run: s.Run, Name: a.Name, Iteration: s.Iteration, Attempt: a.Attempt, TaskID: s.TaskID, Role: a.Role,
+		Run: s.Run, Name: a.Name, Iteration: s.Number, Attempt: a.Attempt, TaskID: s.TaskID, Role: a.Role,
 		Agent: s.Agent, Model: a.Model, Sandbox: sandbox.Describe(h.cfg.Sandbox),
 	}
 	for _, t := range a.Progress.Tasks() {

@@ -156,9 +156,7 @@ func (e *Engine) confirmed(ctx context.Context, s *State) (Next, error) {
 		p.Findings = s.withWasDone(p.Findings)
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
-	if s.Stage = stageLand; s.lane != nil {
-		s.Stage = stageFold
-	}
+	s.Stage = stageLand
 	return Next{}, nil
 }
 
@@ -262,7 +260,7 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	s.Brief = Brief{}
 	s.Job, s.Role, s.TaskID, s.Verdict = prompt.JobBuild, run.RoleReviewer, task.ID, VerdictProceed
 	s.addCall(Iteration{
-		Number: s.Iteration, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,
+		Number: s.Number, TaskID: task.ID, Role: s.Role, Verdict: s.Verdict,
 		StartedAt: at, Outcome: string(AgentCompleted), Note: note,
 	})
 	s.beginRecord(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})

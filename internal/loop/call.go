@@ -29,7 +29,7 @@ func (s *State) prepare(job prompt.Job, role run.Role, task string, now time.Tim
 	s.Job, s.Role, s.TaskID = job, role, task
 	s.prepareProcess(ProcessAgent, now)
 	s.Stage = stageStart
-	if s.Began = ""; s.lane != nil {
+	if s.Began = ""; s.WorkTree > 0 {
 		s.Began = s.Progress
 	}
 }
@@ -224,7 +224,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.SeenModel = status.Model
 	}
 	s.addCall(Iteration{
-		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
+		Number: s.Number, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict, StartedAt: status.Started,
 		Duration: status.Finished.Sub(status.Started), Outcome: string(status.Outcome),
 		Note: oneLine(status.Detail, 300), Model: status.Model, Usage: status.Usage,
 		Models: run.AddModels(nil, status.Models, maxModels), Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
@@ -286,7 +286,7 @@ func (e *Engine) withoutEnd(ctx context.Context, s *State, gone bool) (Next, err
 	}
 	if s.Job == prompt.JobBuild {
 		s.Draft = Seen{
-			Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Outcome: AgentBroken, Class: FailCrash, Verdict: s.Verdict,
+			Number: s.Number, TaskID: s.TaskID, Role: s.Role, Outcome: AgentBroken, Class: FailCrash, Verdict: s.Verdict,
 		}
 		s.endRecord()
 	}

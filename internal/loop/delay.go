@@ -102,7 +102,7 @@ func (s *State) Started() (names []string) {
 	return names
 }
 
-// processes are those of the run and of its lanes that may be at work.
+// processes are those of the run that may be at work.
 func (s *State) processes() (out []Process) {
 	add := func(at Stage, p *Process) {
 		switch at { //nolint:exhaustive // in all others it may be at work
@@ -118,8 +118,8 @@ func (s *State) processes() (out []Process) {
 		}
 	}
 	add(s.Stage, s.Process)
-	for _, l := range s.Lanes {
-		add(l.Stage, l.Process)
+	for _, c := range s.Calls {
+		add(c.Stage, c.Process)
 	}
 	return out
 }

@@ -11,6 +11,8 @@
 //     run, iteration and tree.
 //   - The host decides: only a step of this package ticks a box, and only
 //     after the proposal was verified and no gate held that very tree back.
+//   - What an agent leaves is stored as a tree the moment it ends. All that is decided of it
+//     follows from the state and that tree.
 //   - The accepted progress.md is part of the state. What stands in the work
 //     tree is a copy that the agent may do anything to.
 //   - Pure of GitHub, containers, databases and processes: they are reached

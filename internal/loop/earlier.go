@@ -71,15 +71,7 @@ func (s *State) recollect(found Earlier) {
 }
 
 // Iterations counts the iterations that this run has begun.
-func (s *State) Iterations() int { return max(s.lastBegun()-s.Earlier.Iterations, 0) }
-
-// lastBegun is the number of the last iteration that was begun, in whatever lane.
-func (s *State) lastBegun() int {
-	if s.lane != nil {
-		return max(s.lane.iteration, s.Iteration)
-	}
-	return s.Iteration
-}
+func (s *State) Iterations() int { return max(s.Iteration-s.Earlier.Iterations, 0) }
 
 // plannings counts the calls of this run that wrote the plan.
 func (s *State) plannings() int {
@@ -93,4 +85,7 @@ func (s *State) plannings() int {
 }
 
 // nextIteration begins an iteration.
-func (s *State) nextIteration() { s.Iteration = max(s.lastBegun(), s.Earlier.Iterations) + 1 }
+func (s *State) nextIteration() {
+	s.Iteration = max(s.Iteration, s.Earlier.Iterations) + 1
+	s.Number = s.Iteration
+}

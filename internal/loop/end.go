@@ -111,7 +111,7 @@ func (e *Engine) markDone(ctx context.Context, s *State) error {
 
 // end records what is worth remembering, tells people, and closes the run.
 func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
-	if err := e.haltLanes(ctx, s, "the run ended"); err != nil {
+	if err := e.haltCalls(ctx, s, "the run ended"); err != nil {
 		return Next{}, err
 	}
 	if err := e.forget(ctx, s); err != nil {

@@ -328,9 +328,6 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 			s.Stage = stageFinal
 			return Next{}, nil
 		}
-		if s.lane != nil && s.lane.folded { // the rest was asked before
-			return Next{}, e.landFolded(ctx, s)
-		}
 		if next, handled, err := e.passedUnclaimed(ctx, s); err != nil || handled {
 			return next, err
 		}
@@ -349,9 +346,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		case doubt != "":
 			return e.fail(ctx, s, doubt)
 		}
-		if s.Stage = stageLand; s.lane != nil {
-			s.Stage = stageFold
-		}
+		s.Stage = stageLand
 		return Next{}, nil
 	}
 	c, judged, err := e.next(ctx, s, gates[s.GateIndex])
@@ -481,7 +476,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 	if where != "" {
 		where = ", " + where + ","
 	}
-	if s.lane != nil {
+	if len(s.Calls) > 0 {
 		name = s.TaskID + ": " + name
 	}
 	e.emit(run.Event{

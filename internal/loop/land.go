@@ -12,7 +12,7 @@ import (
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	l := Landing{
-		State: *s, Iteration: s.Iteration, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
+		State: *s, Iteration: s.Number, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
 		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
 	}
 	if !s.Proposal.Plan {
@@ -81,10 +81,6 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 	switch {
 	case errors.As(err, &halt):
 		return e.finish(s, halt.Reason, halt.Detail)
-	case errors.Is(err, ErrBranchMoved) && s.lane != nil:
-		// What it holds is folded onto what the others pushed.
-		s.Stage, s.lane.folded, s.lane.reopens = stageFold, false, true
-		return Next{}, nil
 	case errors.Is(err, ErrBranchMoved):
 		return e.moved(s)
 	case errors.As(err, &rejected):

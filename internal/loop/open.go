@@ -136,7 +136,7 @@ func (e *Engine) merged(s *State, m progress.Merged) (*progress.Doc, error) {
 			delete(s.Behind, c.TaskID)
 		}
 		if c.Kind != progress.ChangeMoved {
-			s.dropLane(c.TaskID)
+			s.dropBeside(c.TaskID)
 		}
 		if c.TaskID == s.TaskID && c.Kind != progress.ChangeMoved {
 			// What was said of the task as it was is not about this one.

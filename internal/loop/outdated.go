@@ -18,7 +18,7 @@ func Outdated(s State) State {
 	if s.End != "" {
 		return s
 	}
-	s.Attempt, s.Brief, s.PullRequest, s.Lanes = Attempt{}, Brief{}, nil, nil
+	s.Call, s.PullRequest, s.Calls = Call{}, nil, nil
 	s.Starts += outdatedStarts
 	s.Phase, s.Stage, s.Outdated = run.PhasePreparing, stageOpen, true
 	return s

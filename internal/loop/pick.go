@@ -33,11 +33,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	switch done, total := progress.Counts(tasks); {
 	case total == 0:
 		return e.finish(s, run.EndFailed, "the plan holds no task")
-	case len(s.Lanes) > 0:
-		if !e.ends(s) {
-			e.spread(s, tasks)
-		}
-		return e.stepLanes(ctx, s)
+	case len(s.Calls) > 0:
+		return e.pickBeside(ctx, s, doc)
 	case done == total:
 		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageGate, 0
 		return Next{}, nil
@@ -52,8 +49,8 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:
 		return e.finish(s, run.EndMaxIterations, fmt.Sprintf("reached max_iterations (%d)", s.Limits.MaxIterations))
 	}
-	if s.spreads(tasks) && e.spread(s, tasks) {
-		return Next{}, nil
+	if e.parallel(s) && len(s.beside(tasks, s.Limits.Parallel)) > 1 {
+		return e.pickBeside(ctx, s, doc)
 	}
 	task, ok := choose(tasks, s, nil)
 	if !ok {

@@ -201,7 +201,7 @@ func (s *State) beginRecord(status AgentStatus) {
 		final = strings.ToValidUTF8(final[len(final)-maxReadFinal:], "")
 	}
 	s.Draft = Seen{
-		Number: s.Iteration, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
+		Number: s.Number, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
 		Outcome: status.Outcome, Duration: status.Finished.Sub(status.Started),
 		ClaimedDone: progress.HintsDone(status.Final), TooLarge: saysTooLarge().MatchString(final),
 		Asked:   oneLine(asksPerson().FindString(final), maxSeenError),

@@ -129,10 +129,8 @@ type Proposal struct {
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
 	Failed string
-	// Bare is Tree without what the host added, and Fold what it was merged of, nil where
-	// nothing else landed since the call began.
+	// Bare is Tree without what the host added.
 	Bare string `json:",omitempty"`
-	Fold *Fold  `json:",omitempty"`
 }
 
 // Ended is how an agent call ended that came to nothing.
@@ -225,18 +223,15 @@ type State struct {
 	Position
 	Checkout
 	Environment
-	Attempt
-	Brief
+	Call
 	Counts
 	Watch
 	Result
 	Conversation
 
-	// Lanes are the tasks that are worked side by side, none where the run works one
-	// after the other; Turn is the one of them that steps next.
-	Lanes []Lane `json:",omitempty"`
-	Turn  int    `json:",omitempty"`
-	lane  *lane
+	// Calls are the tasks at which agents work side by side, or whose work waits for its turn;
+	// none where the run works one after the other.
+	Calls []Call `json:",omitempty"`
 
 	// read is the progress file that was read last; it is not stored.
 	read readProgress
@@ -245,15 +240,10 @@ type State struct {
 // Position is where a run stands: each step moves it on.
 type Position struct {
 	Phase     run.Phase
-	Stage     Stage
 	StartedAt time.Time
 	EndedAt   time.Time
 	// NonceKey is what the nonces of this run's prompts are made of, at random.
 	NonceKey string
-
-	// WaitUntil is when the run goes on, with the stage Resume.
-	WaitUntil time.Time
-	Resume    Stage
 
 	// Delayed is why the next step cannot be taken at the moment, nil where it can, and
 	// Waited what the run has waited like that, which is none of its time.
@@ -296,8 +286,6 @@ type Checkout struct {
 	HeadTree    string
 	Branch      string
 	BaseBranch  string
-	// Laid is the tree as the next agent finds it, "" where that is not known.
-	Laid string
 
 	ProgressPath string
 	Progress     string // the accepted progress.md
@@ -329,6 +317,27 @@ type Environment struct {
 	EarlyHosts []run.HostUse
 }
 
+// Call is the work on one task, and how far it is: that which the run is at, or one that waits
+// beside it.
+type Call struct {
+	// WorkTree is the number of the work tree, 0 for the run's own.
+	WorkTree int `json:",omitempty"`
+	// Number is that of the iteration.
+	Number int
+	Stage  Stage
+	// WaitUntil is when it goes on, with the stage Resume.
+	WaitUntil time.Time
+	Resume    Stage
+	// Laid is the tree as the agent finds it, "" where that is not known, and From the tip of
+	// the branch at that time, where it is worked beside others.
+	Laid string
+	From string `json:",omitempty"`
+	Attempt
+	Brief
+	// Dropped: a person has changed its task.
+	Dropped bool `json:",omitempty"`
+}
+
 // Attempt is the work on one task from the start of a call until what it proposes has
 // landed or failed.
 type Attempt struct {
@@ -347,7 +356,6 @@ type Attempt struct {
 	// Draft is the record of the iteration at hand.
 	Draft     Seen
 	GateIndex int
-	GateLast  []gate.Result // of the last proposal, for the pull request
 
 	// Kept is the unfinished work at the task at hand, nil for none.
 	Kept *Kept
@@ -430,6 +438,7 @@ type Watch struct {
 // Result is what came of the run so far, for people.
 type Result struct {
 	Commits     []Landed
+	GateLast    []gate.Result // of the last proposal
 	Closing     *Landed
 	PullRequest *PullRequest
 	History     []Iteration
@@ -464,9 +473,9 @@ type readProgress struct {
 // Standing is where a task stands at this moment: progress.md knows only open
 // and done.
 func (s *State) Standing(t run.Task) run.TaskStatus {
-	for _, l := range s.Lanes {
-		if l.Task == t.ID && t.Actionable() && s.End == "" {
-			return standing(l.Stage)
+	for _, c := range s.Calls {
+		if c.TaskID == t.ID && t.Actionable() && s.End == "" {
+			return standing(c.Stage)
 		}
 	}
 	if !t.Actionable() || t.ID != s.TaskID || t.ID == "" || s.End != "" {
@@ -477,7 +486,7 @@ func (s *State) Standing(t run.Task) run.TaskStatus {
 
 func standing(at Stage) run.TaskStatus {
 	switch at { //nolint:exhaustive // in every other stage it is being worked on
-	case stageGate, stageGateWatch, stageFold, stageLand:
+	case stagePropose, stageGate, stageGateWatch, stageLand:
 		return run.TaskInReview
 	default:
 		return run.TaskInProgress
@@ -513,14 +522,14 @@ func (s *State) lastCall(change func(*Iteration)) {
 	change(&s.History[at])
 }
 
-// last is the index in the history of the call that ended last, of those of the lane that
-// the step is taken in; -1 where there was none.
+// last is the index in the history of the call at hand; -1 where there was none.
 func (s *State) last() int {
-	at := len(s.History) - 1
-	for s.lane != nil && at >= 0 && s.History[at].Number != s.Iteration {
-		at--
+	for at := len(s.History) - 1; at >= 0; at-- {
+		if s.History[at].Number == s.Number {
+			return at
+		}
 	}
-	return at
+	return -1
 }
 
 // reached adds the hosts of a check to the record of the call it followed, or of
@@ -618,7 +627,8 @@ func NewState(r Request, now time.Time) State {
 	r.Earlier = r.Earlier.bounded()
 	s := State{
 		Request:  r,
-		Position: Position{Phase: run.PhaseQueued, Stage: stageOpen, StartedAt: now, NonceKey: rand.Text()},
+		Position: Position{Phase: run.PhaseQueued, StartedAt: now, NonceKey: rand.Text()},
+		Call:     Call{Stage: stageOpen},
 	}
 	s.makeMaps()
 	return s
@@ -724,8 +734,8 @@ func (s State) StartsAgent() bool {
 	if !s.WaitUntil.IsZero() {
 		at = s.Resume
 	}
-	if len(s.Lanes) > 0 && at == stagePick {
-		return !slices.ContainsFunc(s.Lanes, func(l Lane) bool { return l.Stage != stageStart && l.Stage != stageLay })
+	if len(s.Calls) > 0 && at == stagePick {
+		return !slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Stage != stageStart })
 	}
 	return at == stageStart || s.Phase == run.PhaseQueued
 }

@@ -109,7 +109,7 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 // stopsHere says whether a run that a person stops before its next call is there. The
 // call that verifies a task is part of the one before it.
 func (s *State) stopsHere() bool {
-	return s.StopAfterCall != "" && len(s.Lanes) == 0 && s.lane == nil && s.StartsAgent() && s.Phase != run.PhaseQueued &&
+	return s.StopAfterCall != "" && len(s.Calls) == 0 && s.StartsAgent() && s.Phase != run.PhaseQueued &&
 		s.Job != prompt.JobVerify
 }
 
@@ -117,7 +117,7 @@ func (s *State) stopsHere() bool {
 func (s *State) betweenTasks() bool {
 	switch s.Stage { //nolint:exhaustive // in every other stage something is under way
 	case stagePick, stageFinal, stageEnd:
-		return !s.landing() // what lands brings its progress.md along
+		return true
 	case stageGate:
 		return s.Phase == run.PhaseFinishing && s.Process == nil
 	default:

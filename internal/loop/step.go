@@ -143,7 +143,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	}
 	e.undelay(&s)
 	// What it did to the branch has to be known first.
-	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd || old.landing()
+	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd
 	if !lands && textSize(reflect.ValueOf(s)) > maxState {
 		return e.Fail(old, tooLarge), Next{}, nil
 	}
@@ -159,7 +159,16 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)
 		}
 	}
+	for _, c := range s.Calls {
+		if c.Process != nil {
+			_, runner := e.Crew.Lane(c.WorkTree)
+			if err := runner.Abandon(ctx, c.Process.Name); err != nil {
+				return old, Next{}, fmt.Errorf("abandon %s: %w", c.Process.Name, err)
+			}
+		}
+	}
 	s.dropCall()
+	s.Calls = nil
 	s.Phase, s.Stage = run.PhasePreparing, stageOpen
 	e.emit(run.Event{Kind: run.EventTrouble, Text: "the work tree is gone; it is laid out again from the branch"}, &s)
 	return s, Next{}, nil
@@ -172,10 +181,7 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	// What is about to land, or has, is finished first: a commit that nobody
 	// knows of would be worse than one more.
 	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
-		if s.landing() {
-			return e.stepLanes(ctx, s)
-		}
-		if err := e.haltLanes(ctx, s, "cancelled"); err != nil {
+		if err := e.haltCalls(ctx, s, "cancelled"); err != nil {
 			return Next{}, err
 		}
 		return e.cancel(ctx, s)
@@ -186,6 +192,14 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		}
 		return e.stop(s, run.EndCancelled, s.StopAfterCall)
 	}
+	if len(s.Calls) > 0 {
+		return e.stepBeside(ctx, s)
+	}
+	return e.stepOne(ctx, s)
+}
+
+// stepOne takes the step that the stage asks for.
+func (e *Engine) stepOne(ctx context.Context, s *State) (Next, error) {
 	if !s.WaitUntil.IsZero() {
 		if e.waits(s.WaitUntil) {
 			if e.overdue(*s) {
@@ -303,8 +317,11 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	if e.Emit == nil {
 		return
 	}
-	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Iteration, s.Usage.CostUSD
+	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Number, s.Usage.CostUSD
 	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
+	if ev.Kind == run.EventRunEnded {
+		ev.Iteration = s.Iteration
+	}
 	switch ev.Kind { //nolint:exhaustive // the others leave the tasks as they are
 	case run.EventRunStarted, run.EventPlanned, run.EventIteration, run.EventAgentStarted, run.EventGateStarted,
 		run.EventAttemptFailed, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited, run.EventRunEnded:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -146,7 +147,7 @@ func (s *State) clearAttempts(doc *progress.Doc) error {
 	var others []progress.Attempt
 	for _, a := range doc.Attempts() {
 		id, _, _ := strings.Cut(a.Tried, " ")
-		if t, ok := doc.Task(id); s.lane != nil && ok && t.Actionable() {
+		if slices.ContainsFunc(s.Calls, func(c Call) bool { return c.TaskID == id }) {
 			others = append(others, a)
 		}
 	}
@@ -162,7 +163,7 @@ func (s *State) clearAttempts(doc *progress.Doc) error {
 }
 
 func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) error {
-	row := progress.LogRow{Iteration: s.Iteration, Completed: completed, Notes: note}
+	row := progress.LogRow{Iteration: s.Number, Completed: completed, Notes: note}
 	if at := s.last(); at >= 0 {
 		row.Started, row.Duration = s.History[at].StartedAt, s.History[at].Duration
 	}
@@ -275,9 +276,6 @@ func (s *State) withObjection(why string, f failure) string {
 
 // failed is fail with what is known of the failure besides the agent's part.
 func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (Next, error) {
-	if s.lane != nil && s.lane.folded && s.Proposal != nil && s.Proposal.Fold != nil {
-		return e.sendBack(ctx, s, why)
-	}
 	detail := ""
 	if s.Proposal != nil {
 		detail = s.Proposal.Note
@@ -299,7 +297,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 		return Next{}, err
 	}
 	if err := doc.RecordAttempt(progress.Attempt{
-		Iteration: s.Iteration, Tried: task.ID + " " + task.Title, Result: oneLine(why, maxTried),
+		Iteration: s.Number, Tried: task.ID + " " + task.Title, Result: oneLine(why, maxTried),
 		Next: "fix what failed before anything else",
 	}); err != nil {
 		return Next{}, fmt.Errorf("record the attempt: %w", err)
@@ -338,7 +336,7 @@ func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
 	if err != nil {
 		return false // which whoever goes on will find
 	}
-	a := FailedAttempt{Run: s.Run, Iteration: s.Iteration, To: s.Draft.Change, Why: oneLine(why, maxTried)}
+	a := FailedAttempt{Run: s.Run, Iteration: s.Number, To: s.Draft.Change, Why: oneLine(why, maxTried)}
 	if a.Task, err = findTask(doc, s.TaskID); err != nil {
 		return false
 	}

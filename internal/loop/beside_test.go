@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -37,7 +39,7 @@ func newCrew(t testing.TB) *crew {
 
 func (c *crew) engine() *loop.Engine {
 	e := c.world.engine()
-	e.Crew = c
+	e.Crew, e.Runner = c, &laneTree{crew: c}
 	return e
 }
 
@@ -78,7 +80,7 @@ func union(a, b files) files {
 	return out
 }
 
-// laneTree is the world as a lane sees it.
+// laneTree is the world as an agent sees it that works beside others, or with 0 as the run does.
 type laneTree struct {
 	*crew
 	n int
@@ -86,6 +88,9 @@ type laneTree struct {
 
 // with has do work in the lane's own tree.
 func (l *laneTree) with(do func() error) error {
+	if l.n == 0 {
+		return do()
+	}
 	if l.crew.trees[l.n] == nil {
 		return loop.ErrNoWorkTree
 	}
@@ -166,7 +171,7 @@ func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) boo
 		}
 		next, n, err := e.Step(c.t.Context(), s)
 		if err != nil {
-			c.t.Fatalf("step %d at %s with %d lanes: %v", step, s.Stage, len(s.Lanes), err)
+			c.t.Fatalf("step %d at %s with %d calls: %v", step, s.Stage, len(s.Calls), err)
 		}
 		if crash != nil && crash(step) {
 			continue
@@ -186,7 +191,7 @@ func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) boo
 	return s
 }
 
-// atWork steps s until its lanes wait for what is at work.
+// atWork steps s until it waits for what is at work.
 func (c *crew) atWork(e *loop.Engine, s loop.State) (loop.State, loop.Next) {
 	c.t.Helper()
 	for {
@@ -267,8 +272,8 @@ func TestSideBySide(t *testing.T) {
 			t.Errorf("the work of %s is not in the tip: %v", id, slices.Sorted(maps.Keys(tip)))
 		}
 	}
-	if len(s.Lanes) != 0 {
-		t.Errorf("lanes are left: %+v", s.Lanes)
+	if len(s.Calls) != 0 {
+		t.Errorf("lanes are left: %+v", s.Calls)
 	}
 }
 
@@ -327,9 +332,9 @@ func TestFoldedChecksFail(t *testing.T) {
 	}
 }
 
-// TestLanesWait: a task without the mark, and one that depends on another, wait; two that
+// TestMarkedTasksWait: a task without the mark, and one that depends on another, wait; two that
 // name one file are not worked together.
-func TestLanesWait(t *testing.T) {
+func TestMarkedTasksWait(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
 	var order []string
@@ -346,8 +351,8 @@ func TestLanesWait(t *testing.T) {
 	}
 }
 
-// TestCancelLanes: a cancelled run stops all its agents, and what was done stays open.
-func TestCancelLanes(t *testing.T) {
+// TestCancelSideBySide: a cancelled run stops all its agents, and what was done stays open.
+func TestCancelSideBySide(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
 	s := parallel(t, fourTasks, 3)
@@ -358,13 +363,13 @@ func TestCancelLanes(t *testing.T) {
 	}
 	s.CancelRequested, s.CancelReason = true, "by ada"
 	s = c.play(s, func(int) int { return 0 }, nil)
-	if s.End != run.EndCancelled || len(c.stopped) != 3 || len(s.Lanes) != 0 || len(c.commits) != 0 {
-		t.Errorf("ended %s, stopped %v, %d lanes, %d commits", s.End, c.stopped, len(s.Lanes), len(c.commits))
+	if s.End != run.EndCancelled || len(c.stopped) != 3 || len(s.Calls) != 0 || len(c.commits) != 0 {
+		t.Errorf("ended %s, stopped %v, %d lanes, %d commits", s.End, c.stopped, len(s.Calls), len(c.commits))
 	}
 }
 
-// TestSkipLane: a task that a person skips is stopped alone.
-func TestSkipLane(t *testing.T) {
+// TestSkipSideBySide: a task that a person skips is stopped alone.
+func TestSkipSideBySide(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
 	c.writes = true
@@ -390,7 +395,7 @@ func TestSkipLane(t *testing.T) {
 // must hold holds in each: see linear, and no commit breaks the check.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	n, first := 10, uint64(1)
+	n, first := 30, uint64(1)
 	if os.Getenv("RALPH_TEST_FULL") != "" {
 		n = 10_000
 	}
@@ -600,5 +605,84 @@ func TestALargeStateKnowsItsCommits(t *testing.T) {
 	}
 	if s.End != run.EndFailed || len(s.Commits) != 1 {
 		t.Errorf("ended %s: %s, %d commits", s.End, s.EndDetail, len(s.Commits))
+	}
+}
+
+// TestWhatPeopleDoMeanwhileStays: what a person does to the tasks while agents work side by side is
+// there once their work has landed. While work is checked it waits: that lands with what was there before.
+func TestWhatPeopleDoMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	e := c.engine()
+	s, n := c.atWork(e, parallel(t, fourTasks, 4))
+	c.end(string(n.Handles[0]))
+	s, _ = c.atWork(e, s)
+	ada := loop.Person{Login: "ada"}
+	skip := loop.Wish{Kind: loop.WishSkip, TaskID: "T4", By: ada}
+	if _, _, err := e.Steer(t.Context(), s, skip); !errors.Is(err, loop.ErrNotNow) || s.Stage != "gate_watch" {
+		t.Errorf("at %s a wish is answered with %v", s.Stage, err)
+	}
+	for s.Stage != "pick" || len(s.Commits) == 0 {
+		var err error
+		if s, n, err = e.Step(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if n.Kind == loop.Wait {
+			c.end(string(n.Handles[0]))
+		}
+	}
+	for _, w := range []loop.Wish{skip, {Kind: loop.WishAdd, Task: run.Task{Title: "five"}, By: ada}} {
+		var err error
+		if s, _, err = e.Steer(t.Context(), s, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = c.play(s, func(int) int { return 0 }, nil)
+	for _, task := range c.tasks(s) {
+		want := run.TaskDone
+		if task.ID == "T4" {
+			want = run.TaskSkipped
+		}
+		if task.Status != want {
+			t.Errorf("%s is %s, not %s", task.ID, task.Status, want)
+		}
+	}
+	if got := len(c.tasks(s)); got != 5 {
+		t.Errorf("%d tasks are left of 5", got)
+	}
+	c.linear(s)
+}
+
+// TestVerifiedSideBySide: a task that another call has looked at lands like any other, and so does
+// one that was done before.
+func TestVerifiedSideBySide(t *testing.T) {
+	t.Parallel()
+	for name, there := range map[string]bool{"new": false, "done before": true} {
+		c := newCrew(t)
+		c.settings.VerifyTasks, c.settings.Limits.Parallel = true, 3
+		if there {
+			c.landed[0].Tree = c.store(files{"src/T2.txt": "done"})
+		}
+		c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+			if s.Job == prompt.JobVerify {
+				return completed("1. yes: src/" + s.TaskID + ".txt:1 has it\n\nRALPH_VERIFY: agreed")
+			}
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return completed("It is in src/" + s.TaskID + ".txt:1 already.\n\nRALPH_RESULT: done")
+		}
+		s := c.play(parallel(t, fourTasks, 3), func(n int) int { return n - 1 }, nil)
+		if s.End != run.EndAllTasksComplete || c.most < 2 {
+			t.Fatalf("%s: ended %s: %s; %d agents at once", name, s.End, s.EndDetail, c.most)
+		}
+		if c.moved > 0 {
+			t.Errorf("%s: %d proposals were made on a tip that was gone", name, c.moved)
+		}
+		if told := slices.ContainsFunc(s.Findings, func(f gate.Finding) bool { return f.Rule == loop.RuleAlready }); told != there {
+			t.Errorf("%s: people are told that a task was done: %v", name, told)
+		}
+		if strings.Contains(s.Progress, "was already done: ") != there {
+			t.Errorf("%s: the log says that a task was done:\n%s", name, s.Progress)
+		}
+		c.linear(s)
 	}
 }

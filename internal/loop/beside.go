@@ -1,0 +1,401 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/run"
+)
+
+// Agents work side by side at tasks that are marked [P], each in a work tree of its own, laid
+// out from the tip of the branch. Nothing else is side by side: what they leave waits in line,
+// and the run takes one at a time, merges it onto the present tip, and does with it as with
+// the work of any call. So the history stays one line, each commit of it was checked, and
+// progress.md has one writer. What cannot be merged is done again on the new tip.
+
+// Crew gives agents that work side by side their work trees, and merges what they leave.
+type Crew interface {
+	// Lane is the work tree with that number, from 1, and what starts agents on it. Its
+	// WorkTree is laid out by Reset; Open is not called.
+	Lane(n int) (WorkTree, Runner)
+	// Fold merges what theirs changed of base into ours. Where both changed the same lines
+	// there is no tree, and conflicts are the paths.
+	Fold(ctx context.Context, base, ours, theirs string) (tree string, conflicts []string, err error)
+}
+
+// stepBeside takes a step of the run or, where that waits, of the first of the calls beside it
+// that has one to take.
+func (e *Engine) stepBeside(ctx context.Context, s *State) (Next, error) {
+	out := Next{Kind: Wait}
+	var delayed error
+	lands := s.Stage == stageLand || s.Stage == stageShow
+	for i := -1; i < len(s.Calls); i++ {
+		v := s.copied()
+		next, err := e.stepOf(ctx, &v, i)
+		if delay, ok := errors.AsType[*Delay](err); ok && !lands {
+			delayed = err
+			out.Until = soonest(out.Until, e.Now().Add(cmp.Or(max(delay.For, 0), delayPause)))
+			continue
+		}
+		if err != nil {
+			return Next{}, err
+		}
+		*s = v
+		switch {
+		case next.Kind == Wait:
+			out.Handles = append(out.Handles, next.Handles...)
+		case next.Kind == Sleep:
+			out.Until = soonest(out.Until, next.Until)
+		default:
+			return next, nil
+		}
+	}
+	switch {
+	case len(out.Handles) > 0:
+		return out, nil
+	case delayed != nil:
+		return Next{}, delayed
+	case !out.Until.IsZero():
+		out.Kind = Sleep
+		return out, nil
+	default:
+		return Next{}, fmt.Errorf("none of %d calls can go on", len(s.Calls))
+	}
+}
+
+// soonest is the earlier of two times, of which a may be zero.
+func soonest(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// stepOf takes a step of the call beside the run at index i, or of the run itself for -1.
+func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
+	if i < 0 {
+		return e.stepOne(ctx, s)
+	}
+	if s.Calls[i].queued() {
+		return Next{Kind: Wait}, nil
+	}
+	own := *e
+	own.WorkTree, own.Runner = e.Crew.Lane(s.Calls[i].WorkTree)
+	s.Call, s.Calls[i] = s.Calls[i], s.Call
+	next, done, err := own.stepCall(ctx, s)
+	s.Call, s.Calls[i] = s.Calls[i], s.Call
+	if errors.Is(err, ErrNoWorkTree) { // its task is open, and will be begun again
+		done, err = true, nil
+		if p := s.Calls[i].Process; p != nil {
+			err = own.Runner.Abandon(ctx, p.Name)
+		}
+	}
+	if err != nil {
+		return Next{}, err
+	}
+	if done {
+		s.Calls = slices.Delete(s.Calls, i, i+1)
+	}
+	if s.End != "" { // what ends the run ends all
+		s.Phase, s.Stage, s.WaitUntil = run.PhaseFinishing, stageEnd, time.Time{}
+	}
+	return next, nil
+}
+
+// queued says whether what an agent left waits for the run to take it.
+func (c *Call) queued() bool {
+	return c.Stage == stagePropose && c.Process == nil && (c.Ended == nil || c.Ended.Outcome == AgentOverTaskBudget)
+}
+
+// stepCall takes a step of a call beside the run, which is the one at hand now. done: nothing
+// of it is left.
+func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, err error) {
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	task, there := doc.Task(s.TaskID)
+	switch {
+	case s.Dropped, !there, !task.Actionable():
+		return Next{}, true, e.halt(ctx, s, "its task was changed")
+	case s.StopAfterCall != "" && s.Stage == stageStart:
+		return Next{}, true, e.forget(ctx, s)
+	case s.Stage == stagePropose:
+		if err := e.forget(ctx, s); err != nil || s.queued() {
+			return Next{}, false, err
+		}
+	case s.Stage == stageStart && e.Held != nil:
+		switch held, err := e.Held(ctx); {
+		case err != nil:
+			return Next{}, false, err
+		case held:
+			return Next{}, false, &Delay{Why: "starting agents is paused", Queued: true}
+		}
+	}
+	next, err = e.stepOne(ctx, s)
+	return next, false, err
+}
+
+// parallel says whether the run has agents work side by side.
+func (e *Engine) parallel(s *State) bool {
+	return e.Crew != nil && s.Limits.Parallel > 1 && !s.Once && !e.ends(s)
+}
+
+// pickBeside has one more agent work beside the others, or takes what one has left.
+func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
+	if e.parallel(s) {
+		if fresh := s.beside(doc.Tasks(), s.Limits.Parallel); len(fresh) > 0 {
+			return e.callBeside(ctx, s, doc, fresh[0])
+		}
+	}
+	for i := range s.Calls {
+		if s.Calls[i].queued() {
+			return e.take(ctx, s, i)
+		}
+	}
+	return Next{Kind: Wait}, nil
+}
+
+// callBeside decides about the next call at a task as for any other, and has it made beside the
+// run. Failed and unfinished work at the task goes along.
+func (e *Engine) callBeside(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
+	goesOn := s.TaskID == task.ID
+	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+		return next, err
+	}
+	if next, err := e.call(ctx, s, doc, task); err != nil || s.Stage != stageStart || s.Job != prompt.JobBuild {
+		return next, err
+	}
+	c := s.Call
+	c.WorkTree, c.From, c.Began = 1, s.HeadTree, s.Progress
+	for slices.ContainsFunc(s.Calls, func(o Call) bool { return o.WorkTree == c.WorkTree }) {
+		c.WorkTree++
+	}
+	if !goesOn {
+		c.Laid = s.HeadTree
+	}
+	tree, _ := e.Crew.Lane(c.WorkTree)
+	if err := tree.Reset(ctx, c.Laid); err != nil {
+		return Next{}, fmt.Errorf("lay out a work tree for %s: %w", task.ID, err)
+	}
+	s.Calls = append(s.Calls, c)
+	s.Call = Call{Stage: stagePick, Number: c.Number, Laid: s.Laid}
+	return Next{}, e.layOut(ctx, s, s.HeadTree)
+}
+
+// take makes the work that waits at index i the work at hand, on the present tip.
+func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
+	s.Call = s.Calls[i]
+	s.Calls = slices.Delete(s.Calls, i, i+1)
+	s.WorkTree = 0
+	from := s.From
+	s.From = ""
+	doc, err := s.document(s.Progress)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+	}
+	task, there := doc.Task(s.TaskID)
+	if s.Ended != nil && there {
+		return Next{}, e.layOut(ctx, s, s.HeadTree)
+	}
+	p := s.Proposal
+	if there = there && task.Actionable() && !s.Dropped; there {
+		if there, err = e.Trees.Has(ctx, p.Left); err != nil {
+			return Next{}, fmt.Errorf("look for the work at %s: %w", s.TaskID, err)
+		}
+	}
+	if !there { // it is not wanted any more, or gone: then its task is begun again
+		s.Call = Call{Stage: stagePick, Number: s.Number}
+		return Next{}, e.layOut(ctx, s, s.HeadTree)
+	}
+	work, found := p.Left, s.Laid
+	if from != s.HeadTree {
+		tree, conflicts, err := e.foldTrees(ctx, s, from, work)
+		if err != nil {
+			return Next{}, err
+		}
+		if len(conflicts) > 0 {
+			return e.sendBack(ctx, s, from, "Both changed "+listed(conflicts)+".")
+		}
+		p.Left = tree
+		if found, conflicts, err = e.foldTrees(ctx, s, from, found); err != nil {
+			return Next{}, err
+		}
+		if len(conflicts) > 0 {
+			found = "" // the call resolved it
+		}
+	}
+	if err := e.layOut(ctx, s, p.Left); err != nil {
+		return Next{}, err
+	}
+	s.Laid = found
+	return Next{}, nil
+}
+
+// foldTrees merges what work changed of the tree from into the tip. The progress file stays as it is in work.
+func (e *Engine) foldTrees(ctx context.Context, s *State, from, work string) (tree string, conflicts []string, err error) {
+	sides := [3]string{from, s.HeadTree, work}
+	for i, side := range sides {
+		if sides[i], err = e.Trees.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
+			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
+		}
+	}
+	if tree, conflicts, err = e.Crew.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
+		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
+	}
+	if len(conflicts) > 0 {
+		return "", conflicts, nil
+	}
+	if tree, err = e.Trees.Restore(ctx, tree, work, []string{s.ProgressPath}); err != nil {
+		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
+	}
+	return tree, nil, nil
+}
+
+// maxFoldDiff bounds each of the two changes that a call is shown whose work did not fit,
+// in bytes.
+const maxFoldDiff = 12 << 10
+
+// sendBack has a task done again on the present tip, which its work does not fit. Nobody is
+// to blame, and no attempt is used: others were faster.
+func (e *Engine) sendBack(ctx context.Context, s *State, from, why string) (Next, error) {
+	mine, err := e.Trees.Patch(ctx, from, s.Proposal.Left, maxFoldDiff)
+	if err != nil {
+		return Next{}, fmt.Errorf("read the change of %s: %w", s.TaskID, err)
+	}
+	theirs, err := e.Trees.Patch(ctx, from, s.HeadTree, maxFoldDiff)
+	if err != nil {
+		return Next{}, fmt.Errorf("read what landed meanwhile: %w", err)
+	}
+	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
+		return Next{}, err
+	}
+	short := oneLine("does not fit what landed meanwhile: "+why, maxTold)
+	s.lastCall(func(it *Iteration) { it.Note = short })
+	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: short}, s)
+	s.dropCall()
+	s.Kept, s.Draft = nil, Seen{}
+	s.Brief = Brief{Failure: fmt.Sprintf("Other tasks landed while the last call worked at this one, and the two do not "+
+		"fit together. %s\n\nDo the task again on the files as they are now.\n\nThe work that did not fit:\n\n%s\n\n"+
+		"What landed meanwhile:\n\n%s", why, mine, theirs)}
+	s.Phase, s.Stage = run.PhaseIterating, stagePick
+	return Next{}, nil
+}
+
+// ends says whether the run begins no other call.
+func (e *Engine) ends(s *State) bool {
+	most := s.Limits.MaxIterations
+	return s.StopAfterCall != "" || e.overdue(*s) || s.spent() || most > 0 && s.Iterations() >= most
+}
+
+// halt stops what is at work for the state. What it has cost counts.
+func (e *Engine) halt(ctx context.Context, s *State, why string) error {
+	if s.Process == nil {
+		return nil
+	}
+	if s.Process.Handle != "" {
+		if err := e.Runner.Stop(ctx, s.Process.Handle, why); err != nil {
+			return fmt.Errorf("stop %s: %w", s.Process.Name, err)
+		}
+		if s.Process.Kind == ProcessAgent && s.Stage == stageWatch {
+			if status, err := e.Runner.ObserveAgent(ctx, s.Process.Handle); err == nil && !status.Running {
+				s.Usage = s.Usage.Add(status.Usage)
+			}
+		}
+	}
+	return e.forget(ctx, s)
+}
+
+// dropBeside has the call end that is beside the run at a task which a person has changed.
+func (s *State) dropBeside(task string) {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.TaskID == task {
+			c.Dropped = true
+		}
+	}
+}
+
+// haltCalls stops all calls beside the run; the tasks they were at are open.
+func (e *Engine) haltCalls(ctx context.Context, s *State, why string) error {
+	for len(s.Calls) > 0 {
+		own := *e
+		own.WorkTree, own.Runner = e.Crew.Lane(s.Calls[0].WorkTree)
+		s.Call, s.Calls[0] = s.Calls[0], s.Call
+		err := own.halt(ctx, s, why)
+		s.Call, s.Calls = s.Calls[0], s.Calls[1:]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beside are the tasks that may begin now, beside those that are being worked on, in
+// order; most is how many there may be in all. The first that must not be worked beside
+// others holds up all after it.
+func (s *State) beside(tasks []run.Task, most int) []run.Task {
+	var busy []run.Task
+	taken := map[string]bool{}
+	for _, t := range tasks {
+		if slices.ContainsFunc(s.Calls, func(c Call) bool { return c.TaskID == t.ID }) {
+			busy, taken[t.ID] = append(busy, t), true
+		}
+	}
+	var fresh []run.Task
+	for len(s.Calls)+len(fresh) < most {
+		t, ok := choose(tasks, s, taken)
+		_, byAgent := s.Behind[t.ID]
+		marked := t.Parallel && (!byAgent || len(t.Files) > 0)
+		if !ok || !marked || t.Verify ||
+			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {
+			break
+		}
+		busy, taken[t.ID], fresh = append(busy, t), true, append(fresh, t)
+	}
+	return fresh
+}
+
+// overlap says whether two tasks name a file that is the same, or in a folder that the
+// other names. A remark behind the path does not count.
+func overlap(a, b []string) bool {
+	for _, x := range a {
+		for _, y := range b {
+			x, y := named(x), named(y)
+			if x == y || strings.HasPrefix(x, y+"/") || strings.HasPrefix(y, x+"/") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// named is the path that a line of "Files:" begins with.
+func named(line string) string {
+	fields := strings.Fields(line)
+	if len(fields) == 0 {
+		return ""
+	}
+	return path.Clean(strings.Trim(fields[0], "`,:;"))
+}
+
+// maxTold bounds what is told of an attempt on one line, in bytes.
+const maxTold = 300
+
+// listed is a list of paths in a sentence.
+func listed(paths []string) string {
+	const most = 10
+	more := ""
+	if len(paths) > most {
+		more = fmt.Sprintf(" and %d more", len(paths)-most)
+		paths = paths[:most]
+	}
+	return strings.Join(paths, ", ") + more
+}
