@@ -118,7 +118,7 @@ func (d *Doc) redo(edits []hostEdit) error {
 			t.Status = e.task.Status
 			continue
 		}
-		start, _, stop := d.block(e.place)
+		start, stop := d.block(e.place)
 		ps = append(ps, patch{start, stop, d.withEOL(e.lines)})
 		t.ID, t.Title, t.Status = e.task.ID, e.task.Title, e.task.Status
 	}
@@ -127,16 +127,14 @@ func (d *Doc) redo(edits []hostEdit) error {
 
 // lines are the lines of task i with plain newlines.
 func (d *Doc) lines(i int) string {
-	start, _, stop := d.block(i)
+	start, stop := d.block(i)
 	return strings.TrimRight(strings.ReplaceAll(string(d.src[start:stop]), "\r\n", "\n"), "\n") + "\n"
 }
 
-// block is where task i stands: its first line, the line after its text, and
-// the line after all that belongs to it.
-func (d *Doc) block(i int) (start, body, stop int) {
+// block is where task i stands: its first line, and the line after all that belongs to it.
+func (d *Doc) block(i int) (start, stop int) {
 	t := &d.tasks[i]
-	body = lineEnd(d.src, max(t.textEnd-1, t.box))
-	return lineStart(d.src, t.item), body, max(body, t.end)
+	return lineStart(d.src, t.item), max(lineEnd(d.src, max(t.textEnd-1, t.box)), t.end)
 }
 
 // statusPatches give t the box and the mark of another.
