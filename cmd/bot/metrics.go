@@ -189,9 +189,8 @@ func refuseBrowsers(own string, h http.Handler) http.Handler {
 type standingMetrics struct {
 	store   *store.Store
 	dataDir string
-	// places is how many agents and checks may be at work, and away whether GitHub is.
+	// places is how many agents and checks may be at work.
 	places int
-	away   func() bool
 	now    func() time.Time
 }
 
@@ -203,7 +202,6 @@ var (
 	descWork = prometheus.NewDesc("ralph_places_taken", "Agents and checks that are at work.", nil, nil)
 	descMost = prometheus.NewDesc("ralph_places", "Agents and checks that may be at work at once, 0 for any number.", nil, nil)
 	descLine = prometheus.NewDesc("ralph_runs_in_line", "Runs that wait for a place or for room on the machine.", nil, nil)
-	descAway = prometheus.NewDesc("ralph_github_away", "1 while GitHub does not answer.", nil, nil)
 	descSize = prometheus.NewDesc("ralph_database_bytes", "Size of the database.", nil, nil)
 	descFree = prometheus.NewDesc("ralph_disk_free_bytes", "What is free on the disk of the data directory.", nil, nil)
 )
@@ -218,7 +216,7 @@ func phases() []run.Phase {
 // Describe implements prometheus.Collector.
 func (*standingMetrics) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descRuns, descWait, descAge, descWork, descMost, descLine, descAway, descSize, descFree,
+		descRuns, descWait, descAge, descWork, descMost, descLine, descSize, descFree,
 	} {
 		out <- d
 	}
@@ -246,7 +244,6 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 		gauge(descAge, age)
 		gauge(descSize, float64(b.Bytes))
 	}
-	gauge(descAway, oneIf(s.away()))
 	gauge(descMost, float64(s.places))
 	if all, err := reconcile.ReadStanding(ctx, s.store); err == nil {
 		gauge(descWork, float64(all.Running))
@@ -255,11 +252,4 @@ func (s *standingMetrics) Collect(out chan<- prometheus.Metric) {
 	if free, _, err := machine.FreeDisk(s.dataDir); err == nil && free != machine.Unknown {
 		gauge(descFree, float64(free))
 	}
-}
-
-func oneIf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

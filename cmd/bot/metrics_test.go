@@ -69,7 +69,7 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 	for _, want := range []string{
 		`ralph_runs_ended_total{end="all_tasks_complete"} 1`, "ralph_tasks_done_total 3", `ralph_runs{phase="iterating"} 0`,
 		"ralph_deliveries_waiting 0", "ralph_cost_dollars_total 0.75", `ralph_job_duration_seconds_count{kind="tick"}`,
-		`ralph_webhooks_total{status="202"}`, "ralph_disk_free_bytes", "ralph_places_taken 0", "ralph_runs_in_line 0", "ralph_github_away 0",
+		`ralph_webhooks_total{status="202"}`, "ralph_disk_free_bytes", "ralph_places_taken 0", "ralph_runs_in_line 0",
 	} {
 		if !strings.Contains(body, "\n"+want) {
 			t.Errorf("the metrics lack %s", want)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -99,12 +98,12 @@ type callsResult struct {
 
 // callLine is what one agent call, and the checks after it, used and reached.
 type callLine struct {
-	Iteration int                  `json:"iteration"`
-	Task      string               `json:"task,omitempty"`
-	Role      run.Role             `json:"role"`
-	CostUSD   float64              `json:"cost_usd"`
-	Models    []analytics.ModelUse `json:"models,omitempty"`
-	Hosts     []analytics.HostUse  `json:"hosts,omitempty"`
+	Iteration int            `json:"iteration"`
+	Task      string         `json:"task,omitempty"`
+	Role      run.Role       `json:"role"`
+	CostUSD   float64        `json:"cost_usd"`
+	Models    []run.ModelUse `json:"models,omitempty"`
+	Hosts     []run.HostUse  `json:"hosts,omitempty"`
 }
 
 // attemptLine is one agent call that did not land its task.
@@ -168,9 +167,13 @@ func newResult(s loop.State) (result, error) {
 		r.Closing = &c
 	}
 	for _, h := range s.History {
+		models := slices.Clone(h.Models)
+		for i := range models {
+			models[i].Usage.CostUSD = run.Dollars(models[i].Usage.CostUSD)
+		}
 		r.Calls = append(r.Calls, callLine{
 			Iteration: h.Number, Task: h.TaskID, Role: h.Role, CostUSD: run.Dollars(h.Usage.CostUSD),
-			Models: analytics.ModelUses(h.Models), Hosts: analytics.HostUses(h.Hosts),
+			Models: models, Hosts: h.Hosts,
 		})
 		if !h.Landed && h.TaskID != "" {
 			r.Attempts = append(r.Attempts, attemptLine{

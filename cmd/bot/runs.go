@@ -348,9 +348,11 @@ func readPatch(r transcript.Refused) ([]byte, error) {
 type diffCmd struct{ refusedArgs }
 
 // Run prints the patches. On a terminal what would steer it is shown as text.
-func (c *diffCmd) Run(ctx bound, io stdio) error {
+func (c *diffCmd) Run(ctx bound, io stdio) (err error) {
 	if isTerminal(io.out) {
-		io.out = &visible{w: io.out}
+		v := &visible{w: io.out}
+		defer func() { err = errors.Join(err, v.Close()) }()
+		io.out = v
 	}
 	_, _, all, err := c.find(ctx)
 	if err != nil {

@@ -370,7 +370,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	a.store, a.analytics, a.github, a.room = p.store, p.analytics, p.github, p.room
 	p.reconcile.Concurrency = concurrency(cfg)
 	a.metrics = newMetrics(standingMetrics{
-		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Concurrency.Agents, away: a.github.Away,
+		store: a.store, dataDir: cfg.DataDir, places: p.reconcile.Concurrency.Agents,
 		now: p.deliveries.Now,
 	})
 	a.queue = queue.New(a.store.Due, log)

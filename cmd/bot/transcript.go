@@ -58,9 +58,11 @@ type activityLine struct {
 }
 
 // Run prints what agents were told and said.
-func (c *transcriptCmd) Run(io stdio) error {
+func (c *transcriptCmd) Run(io stdio) (err error) {
 	if isTerminal(io.out) {
-		io.out = &visible{w: io.out}
+		v := &visible{w: io.out}
+		defer func() { err = errors.Join(err, v.Close()) }()
+		io.out = v
 	}
 	asked := 0
 	for _, one := range []bool{c.Raw, c.Prompt, c.Gate != "", c.Save != "", c.JSON} {
@@ -234,25 +236,44 @@ type visible struct {
 
 // Write implements io.Writer.
 func (v *visible) Write(p []byte) (int, error) {
-	var out []byte
 	b := append(v.held, p...)
-	for utf8.FullRune(b) {
+	whole := len(b)
+	for i := max(0, len(b)-utf8.UTFMax+1); i < len(b); i++ {
+		if utf8.RuneStart(b[i]) && !utf8.FullRune(b[i:]) {
+			whole = i
+			break
+		}
+	}
+	v.held = append([]byte(nil), b[whole:]...)
+	if err := v.show(b[:whole]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close shows what is left of a character that never came whole.
+func (v *visible) Close() error {
+	b := v.held
+	v.held = nil
+	return v.show(b)
+}
+
+func (v *visible) show(b []byte) error {
+	var out []byte
+	for len(b) > 0 {
 		r, size := utf8.DecodeRune(b)
 		switch {
-		case r == '\n', r == '\t', r != utf8.RuneError && !unicode.In(r, unicode.Cc, unicode.Cf):
+		case r == utf8.RuneError && size == 1: // no character at all
+			out = fmt.Appendf(out, `\x%02x`, b[0])
+		case r == '\n', r == '\t', !unicode.In(r, unicode.Cc, unicode.Cf):
 			out = append(out, b[:size]...)
-		case r == utf8.RuneError:
-			out = fmt.Appendf(out, `\x%02x`, b[:size])
 		default:
 			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 		b = b[size:]
 	}
-	v.held = append([]byte(nil), b...)
-	if _, err := v.w.Write(out); err != nil {
-		return 0, err
-	}
-	return len(p), nil
+	_, err := v.w.Write(out)
+	return err
 }
 
 func copyPart(w io.Writer, t *transcript.Transcript, part string) (err error) {
@@ -269,7 +290,7 @@ func copyPart(w io.Writer, t *transcript.Transcript, part string) (err error) {
 
 // parserOf reads the stream of the agent of that name.
 func parserOf(name string, emit func(agent.Activity)) agent.Parser {
-	backend, err := agent.Lookup(name, agent.Options{ScriptFile: os.DevNull, Self: os.Args[0]})
+	backend, err := agent.Lookup(name, agent.Options{ScriptFile: os.DevNull, Self: os.Args[0], Command: "true"})
 	if err != nil {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 func TestTranscriptOnATerminalIsInert(t *testing.T) {
 	t.Parallel()
 	const (
-		said = "a\x1b]52;c;cm0gLXJm\a\x1b]0;title\x1b\\\x1b[2J\u009b31m\r\b\u202e\x7f\xffé漢\t\n"
-		want = `a\u001b]52;c;cm0gLXJm\u0007\u001b]0;title\u001b\` + `\u001b[2J\u009b31m\u000d\u0008\u202e\u007f\xffé漢` + "\t\n"
+		said = "a\x1b]52;c;cm0gLXJm\a\x1b]0;title\x1b\\\x1b[2J\u009b31m\r\b\u202e\x7f\xffé漢\ufffd\t\n\xe2\x82"
+		want = `a\u001b]52;c;cm0gLXJm\u0007\u001b]0;title\u001b\` + `\u001b[2J\u009b31m\u000d\u0008\u202e\u007f\xffé漢` + "\ufffd\t\n" + `\xe2\x82`
 	)
 	for size := 1; size <= len(said); size++ {
 		var got bytes.Buffer
@@ -21,6 +21,9 @@ func TestTranscriptOnATerminalIsInert(t *testing.T) {
 			if n, err := v.Write(part); n != len(part) || err != nil {
 				t.Fatal(n, err)
 			}
+		}
+		if err := v.Close(); err != nil {
+			t.Fatal(err)
 		}
 		if got.String() != want {
 			t.Errorf("in pieces of %d:\n%s, want\n%s", size, got.String(), want)

@@ -99,7 +99,7 @@ type known struct {
 
 var knownWords = sync.OnceValue(func() []known {
 	var all []known
-	for why, words := range map[Outcome]string{
+	for why, words := range map[Outcome]string{ //nolint:gosec // G101: words about keys
 		OutcomeCredit:  `(?:your )?credit balance is too low`,
 		OutcomeAuth:    `(?:invalid )?(?:x-)?api[- ]key\b|not logged in|please run /login|(?:your )?oauth (?:access )?token`,
 		OutcomeModel:   `there['’]s an issue with the selected model`,

@@ -14,7 +14,7 @@ import (
 // DoFirst is what a person does first about an outcome that no task is to blame
 // for and that does not end by waiting; "" for the others.
 func (o Outcome) DoFirst() string {
-	return map[Outcome]string{
+	return map[Outcome]string{ //nolint:gosec // G101: words about keys
 		OutcomeCredit: "add credit to the account with the provider, or raise its spending limit",
 		OutcomeAuth:   "check the key: that it is set where the agent runs, still valid, and of the right account",
 		OutcomeModel:  "check the model's name (--model, or agent.model of a server), and that the account may use it",

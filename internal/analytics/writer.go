@@ -5,17 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
-// maxFile is the size at which a file makes room: it is renamed to have ".1"
-// at its end, in place of the one that has it.
-const maxFile = 64 << 20
+const (
+	// maxFile is the size at which a file makes room: it is renamed to have ".1"
+	// at its end, in place of the one that has it.
+	maxFile = 64 << 20
+	// maxTitle and maxText bound a line's texts, in bytes.
+	maxTitle = 200
+	maxText  = 400
+)
 
 // Writer appends events to a file. It is safe for concurrent use; of several
 // processes that write to one file each line stays whole.
@@ -75,16 +80,35 @@ func (w *Writer) Handle(ev run.Event) {
 	if ev.Kind == run.EventAgentActivity || ev.Kind == run.EventGateStarted {
 		return
 	}
-	if err := w.write(newRecord(ev, w.mask)); err != nil {
+	if err := w.write(w.masked(ev)); err != nil {
 		w.once.Do(func() { w.tell(fmt.Errorf("write analytics: %w", err)) })
 	}
 }
 
-func (w *Writer) write(r Record) error {
+// masked is the event with short texts and without secrets.
+func (w *Writer) masked(ev run.Event) run.Event {
+	ev.Time = ev.Time.UTC()
+	ev.CostUSD, ev.Usage.CostUSD = run.Dollars(ev.CostUSD), run.Dollars(ev.Usage.CostUSD)
+	for _, text := range []*string{&ev.Subject, &ev.TaskTitle, &ev.Gate} {
+		*text = strs.Cut(w.mask(*text), maxTitle)
+	}
+	ev.Text = strs.Cut(w.mask(ev.Text), maxText)
+	ev.Models, ev.Hosts = slices.Clone(ev.Models), slices.Clone(ev.Hosts)
+	for i, m := range ev.Models {
+		ev.Models[i].Model = strs.Cut(w.mask(m.Model), maxTitle)
+		ev.Models[i].Usage.CostUSD = run.Dollars(m.Usage.CostUSD)
+	}
+	for i, h := range ev.Hosts {
+		ev.Hosts[i].Host = strs.Cut(w.mask(h.Host), maxTitle)
+	}
+	return ev
+}
+
+func (w *Writer) write(ev run.Event) error {
 	var line bytes.Buffer
 	enc := json.NewEncoder(&line)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
+	if err := enc.Encode(ev); err != nil {
 		return err
 	}
 	w.mu.Lock()
@@ -124,40 +148,4 @@ func (w *Writer) Close() error {
 	err := w.file.Close()
 	w.file = nil
 	return err
-}
-
-// Files are those that hold the lines of the file at path, older first.
-func Files(path string) ([]string, error) {
-	var files []string
-	for _, name := range []string{path + ".1", path} {
-		fi, err := os.Stat(name)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-		case err != nil:
-			return nil, fmt.Errorf("look for analytics: %w", err)
-		case fi.Mode().IsRegular():
-			files = append(files, filepath.Clean(name))
-		}
-	}
-	return files, nil
-}
-
-// ReadFiles sums up the lines of files, see Summary.
-func ReadFiles(files []string, keep func(Record) bool) (*Summary, error) {
-	s := NewSummary(keep)
-	for _, name := range files {
-		if err := readFile(s, name); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
-}
-
-func readFile(s *Summary, name string) (err error) {
-	f, err := os.Open(name) //nolint:gosec // the person names the file
-	if err != nil {
-		return fmt.Errorf("read analytics: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return s.Read(io.Reader(f))
 }

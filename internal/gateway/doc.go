@@ -18,9 +18,9 @@
 //   - Of the agent's headers only those the API knows are passed on, of the
 //     upstream's answer all but cookies, keys and whatever sends its reader elsewhere.
 //     A redirect is an error.
-//   - A request is paid for before it is sent; see package spend. An answer is
-//     counted while it passes, in bounded memory, and none is held up.
-//   - An answer that breaks off before its end is charged all that was reserved: what
+//   - A request passes where no budget is used up, and is charged after it; see package
+//     spend. An answer is counted while it passes, in bounded memory, and none is held up.
+//   - An answer that breaks off before its end is charged all that was asked for: what
 //     a model thinks is billed, and need not be sent. Errors cost nothing.
 //   - A refusal that is the gateway's own is HTTP 400 in the API's own form, which
 //     the agent CLIs take as final; they would repeat a 401 or 429 for minutes.

@@ -56,9 +56,7 @@ func one(why, list string) *shape { return &shape{texts: strings.Fields(list), w
 
 func at(p place) *shape { return &shape{place: p} }
 
-var cacheControl = object("type scope", fields{"ttl": {
-	texts: []string{"5m", "1h"}, why: whyPrice, place: inTTL,
-}})
+var cacheControl = object("type scope", fields{"ttl": {texts: []string{"5m", "1h"}, why: whyPrice}})
 
 // messagesShape is a request of Anthropic's Messages API.
 var messagesShape = func() *shape {
@@ -195,7 +193,6 @@ var generateShape = func() *shape {
 		"responseJsonSchema": schema, "responseModalities": one(whyPrice, "TEXT text"),
 		"thinkingConfig": object("includeThoughts thinkingBudget thinkingLevel"),
 	})
-	config.place = inGeneration
 	return object("", fields{
 		"contents": content, "systemInstruction": content, "generationConfig": config,
 		"safetySettings": object("category threshold method"),

@@ -279,7 +279,7 @@ func (x *exchange) answered(r *http.Response) {
 }
 
 // count writes down what was used. An answer that breaks off may have cost all that
-// was reserved: what a model thinks is charged, and need not have been sent.
+// was asked for: what a model thinks is charged, and need not have been sent.
 func (x *exchange) count(ctx context.Context, u *usage) {
 	if u.final {
 		x.settle(ctx, u.use)
@@ -297,8 +297,8 @@ func (x *exchange) close(ctx context.Context) {
 	}
 }
 
-// settle writes down what a request used. Where that fails the reservation
-// stands, which is more.
+// settle writes down what a request used. Where that fails it goes on counting as what the
+// run's requests cost on average.
 func (x *exchange) settle(ctx context.Context, u spend.Use) {
 	x.settled = true
 	if x.admission != nil {
@@ -356,7 +356,7 @@ func (h *handler) agent(r *http.Request) (name string, ok bool) {
 	return "", false
 }
 
-// exchange checks a request, pays for it, and passes it on with its answer. On
+// exchange checks a request and passes it on with its answer. On
 // an error nothing was passed on, and nothing answered.
 func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.Start, c call, offered bool) error {
 	proxy := h.proxies[c.provider]
@@ -421,8 +421,8 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start
 	proxy.ServeHTTP(lastAnswer{w}, r.WithContext(ctx))
 }
 
-// admit reads and checks the body of a request, and pays for it. It returns what
-// is to be sent, which is to be closed.
+// admit reads and checks the body of a request, and whether there is money for it. It
+// returns what is to be sent, which is to be closed.
 func (h *handler) admit(
 	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange, fields []string,
 ) (_ *sent, length int64, err error) {
@@ -435,7 +435,7 @@ func (h *handler) admit(
 			release()
 		}
 	}()
-	a, err := inspect(x.call, body, start.Limited(), fields)
+	a, err := inspect(x.call, body, fields)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -52,13 +52,6 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sent are the bodies that came, also where nothing was answered.
-func (u *upstream) sent() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.bodies
-}
-
 func (u *upstream) requests() []*http.Request {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -15,14 +15,12 @@ import (
 )
 
 const (
-	// defaultOutput is the limit of output tokens that is set in a request under
-	// a budget that names none: what a model may write by itself would have to be
-	// reserved otherwise.
+	// defaultOutput is what an answer that breaks off is charged of output, where its
+	// request names no limit.
 	defaultOutput = 32_768
-	// hiddenInput is added to the estimate of a request's input for what the
-	// provider puts around it, such as its own prompt for tools (Anthropic: at
-	// most about 1,000 tokens).
-	hiddenInput = 2048
+	// bytesPerToken is how many bytes of a request are taken for a token of such an
+	// answer's input. Texts have about four.
+	bytesPerToken = 3
 )
 
 // refusal is a request that is not let through, in words for the agent and the
@@ -52,16 +50,15 @@ func (a asked) size() int64 {
 }
 
 // inspect reads and checks the body of a call, of which the operator allows fields
-// besides those that are known. limited says that a budget holds, so that a limit of
-// the output is needed. Errors are refusals.
-func inspect(c call, body []byte, limited bool, allowed []string) (asked, error) {
+// besides those that are known. Errors are refusals.
+func inspect(c call, body []byte, allowed []string) (asked, error) {
 	r := draft{scanner: scanner{
 		body: body, camel: c.form == formGenerate, allowed: allowed, allowKey: "model.allow_fields." + apiName(c.provider),
 	}}
 	if err := r.scan(c.form.shape()); err != nil {
 		return asked{}, err
 	}
-	a := asked{Request: spend.Request{Model: c.model, Input: estimate(body), LongCache: r.longCache}}
+	a := asked{Request: spend.Request{Model: c.model, Input: int64(len(body)) / bytesPerToken}}
 	var err error
 	if c.model == "" {
 		if a.Model, err = r.text(inModel, "model"); err != nil {
@@ -75,7 +72,7 @@ func inspect(c call, body []byte, limited bool, allowed []string) (asked, error)
 		}
 	}
 	if !c.free {
-		if a.Output, err = r.settle(c.form, limited); err != nil {
+		if a.Output, err = r.settle(c.form); err != nil {
 			return asked{}, err
 		}
 	}
@@ -128,60 +125,34 @@ type edit struct {
 
 // settle sets what is needed to count the answer, and returns the most tokens it
 // may have.
-func (r *draft) settle(f form, limited bool) (output int64, err error) {
+func (r *draft) settle(f form) (output int64, err error) {
 	top := span{bytes.IndexByte(r.body, '{'), len(r.body)}
-	switch f {
-	case formMessages:
-		return r.output(limited, top, "max_tokens", inOutput)
-	case formResponses:
-		output, err = r.output(limited, top, "max_output_tokens", inOutput)
+	switch {
+	case f == formResponses:
 		// It keeps answers unless it is told not to.
 		r.set(top, "store", inStore, "false")
-	case formChat:
-		if string(r.raw(inStream)) == "true" {
-			// Without it a stream does not tell what was used.
-			if options := r.raw(inStreamOptions); len(options) > 0 && options[0] == '{' {
-				r.set(r.found[inStreamOptions], "include_usage", inIncludeUsage, "true")
-			} else {
-				r.set(top, "stream_options", inStreamOptions, `{"include_usage":true}`)
-			}
-		}
-		output, err = r.output(limited, top, "max_completion_tokens", inOutput, inOutputOld)
-	default:
-		if config := r.raw(inGeneration); len(config) > 0 && config[0] == '{' {
-			output, err = r.output(limited, r.found[inGeneration], "maxOutputTokens", inOutput)
-			break
-		}
-		if output = defaultOutput; limited {
-			r.set(top, "generationConfig", inGeneration, fmt.Sprintf(`{"maxOutputTokens":%d}`, defaultOutput))
+	case f == formChat && string(r.raw(inStream)) == "true":
+		// Without it a stream does not tell what was used.
+		if options := r.raw(inStreamOptions); len(options) > 0 && options[0] == '{' {
+			r.set(r.found[inStreamOptions], "include_usage", inIncludeUsage, "true")
+		} else {
+			r.set(top, "stream_options", inStreamOptions, `{"include_usage":true}`)
 		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	answers, err := r.number(inAnswers, "the number of answers")
-	return output * max(answers, 1), err
-}
-
-// output is the limit of output tokens in the places: the largest, or the default,
-// which is set in the first one where one is needed. None at all (0) is no limit to
-// some, so that it counts as none given.
-func (r *draft) output(limited bool, object span, name string, in ...place) (int64, error) {
-	most := int64(0)
-	for _, p := range in {
-		n, err := r.number(p, name)
+	for _, p := range []place{inOutput, inOutputOld} {
+		n, err := r.number(p, map[form]string{
+			formMessages: "max_tokens", formResponses: "max_output_tokens", formChat: "max_completion_tokens",
+			formGenerate: "maxOutputTokens",
+		}[f])
 		if err != nil {
 			return 0, err
 		}
-		most = max(most, n)
+		output = max(output, n)
 	}
-	if most > 0 {
-		return most, nil
+	if answers, err := r.number(inAnswers, "the number of answers"); err != nil || answers > 1 {
+		return 0, cmp.Or(err, refuse("ask for one answer: each of them is billed"))
 	}
-	if limited {
-		r.set(object, name, in[0], strconv.Itoa(defaultOutput))
-	}
-	return defaultOutput, nil
+	return cmp.Or(output, defaultOutput), nil
 }
 
 // raw is the value of a place, nil where there is none.
@@ -232,23 +203,6 @@ func (r *draft) pieces() [][]byte {
 		at = e.to
 	}
 	return append(out, r.body[at:])
-}
-
-// estimate bounds the tokens of a request from above by its text: a token
-// stands for at least one byte, and where letters follow each other for at least
-// two. Images and documents are not text; what they are is known when they were
-// counted.
-func estimate(body []byte) int64 {
-	pairs, single := 0, 0
-	for _, c := range body {
-		// The top bit of what is below zero, which takes no branch: every agent's
-		// request goes through here.
-		letter := int((uint16((c|0x20)-'a') - 26) >> 15)
-		pair := letter & single
-		pairs += pair
-		single = letter ^ pair
-	}
-	return int64(len(body)-pairs) + hiddenInput
 }
 
 // clip shortens what an agent wrote for a message.

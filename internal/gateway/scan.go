@@ -49,7 +49,6 @@ type place int
 
 const (
 	noPlace place = iota
-	inTTL
 	inModel
 	inStream
 	inStreamOptions
@@ -58,7 +57,6 @@ const (
 	inOutput
 	inOutputOld
 	inAnswers
-	inGeneration
 	places
 )
 
@@ -82,8 +80,6 @@ type scanner struct {
 	way []step
 	// found are the values of places.
 	found [places]span
-	// longCache: something is to be cached for an hour.
-	longCache bool
 }
 
 // name is that of a field in an object that is open.
@@ -256,7 +252,7 @@ func (s *scanner) close(first int) error {
 }
 
 func (s *scanner) list(sh *shape) error {
-	if sh.place > inTTL {
+	if sh.place != noPlace {
 		return refuse("%s may not be a list", s.path())
 	}
 	s.at++
@@ -299,7 +295,7 @@ func (s *scanner) key() ([]byte, error) {
 
 func (s *scanner) text(sh *shape) error {
 	raw, escaped, err := s.quoted()
-	if err != nil || len(sh.texts) == 0 && sh.place != inTTL {
+	if err != nil || len(sh.texts) == 0 {
 		return err
 	}
 	// No pattern is as long as that.
@@ -311,11 +307,10 @@ func (s *scanner) text(sh *shape) error {
 		cut = unquote(cut)
 	}
 	value := string(cut)
-	s.longCache = s.longCache || sh.place == inTTL && value != "5m"
 	fits := func(pattern string) bool {
 		return spend.Match(pattern, value) && (len(raw) <= maxName || strings.HasSuffix(pattern, "*"))
 	}
-	if len(sh.texts) == 0 || slices.ContainsFunc(sh.texts, fits) || s.allows() {
+	if slices.ContainsFunc(sh.texts, fits) || s.allows() {
 		return nil
 	}
 	return refuse("%s %q is not allowed here: %s", s.path(), clip(value), sh.why)

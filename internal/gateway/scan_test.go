@@ -56,7 +56,7 @@ func TestHostileRequestsTakeNoMemory(t *testing.T) {
 			body := []byte(tt.body)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := inspect(call{provider: run.ProviderAnthropic, form: formMessages}, body, true, nil)
+			_, err := inspect(call{provider: run.ProviderAnthropic, form: formMessages}, body, nil)
 			runtime.ReadMemStats(&after)
 			// The one long model name is a copy of a part of the body.
 			if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 && name != "escapes" || took > 4*size {
@@ -140,7 +140,7 @@ func FuzzScan(f *testing.F) {
 		if c.form == formGenerate {
 			c.model = "m"
 		}
-		a, err := inspect(c, body, true, nil)
+		a, err := inspect(c, body, nil)
 		if err != nil {
 			if _, ok := errors.AsType[refusal](err); !ok || len(err.Error()) > 1000 {
 				t.Fatalf("%q: %v", body, err)
@@ -151,7 +151,7 @@ func FuzzScan(f *testing.F) {
 		if int64(len(sent)) != a.size() || !json.Valid(sent) {
 			t.Fatalf("%q became %q", body, sent)
 		}
-		again, err := inspect(c, sent, true, nil)
+		again, err := inspect(c, sent, nil)
 		if err != nil || !bytes.Equal(bytes.Join(again.body, nil), sent) || again.Output != a.Output || again.Model != a.Model {
 			t.Fatalf("%q became %q, and that %q, %v", body, sent, bytes.Join(again.body, nil), err)
 		}
@@ -174,7 +174,7 @@ func TestRequestsOfAgentsPass(t *testing.T) {
 		if !ok {
 			t.Fatal(path)
 		}
-		if a, err := inspect(c, body, true, nil); err != nil || a.Output == 0 {
+		if a, err := inspect(c, body, nil); err != nil || a.Output == 0 {
 			t.Errorf("%s: %+v, %v", agent, a.Request, err)
 		}
 	}
@@ -186,7 +186,7 @@ func BenchmarkInspect(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		a, err := inspect(call{provider: run.ProviderAnthropic}, body, true, nil)
+		a, err := inspect(call{provider: run.ProviderAnthropic}, body, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

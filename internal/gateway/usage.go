@@ -306,8 +306,8 @@ func (t *tapped) Read(p []byte) (int, error) {
 	if err == io.EOF || t.left == 0 {
 		t.usage.end()
 	}
-	// Before the client has the end of the answer, so that what is left of the
-	// reservation is free when its next request comes.
+	// Before the client has the end of the answer, so that its next request finds it
+	// charged.
 	if t.usage.final {
 		t.tell()
 	}

@@ -59,7 +59,6 @@ type App struct {
 	appID        int64
 	key          *rsa.PrivateKey
 	meter        *meter
-	kept         *answers
 	writeEvery   time.Duration
 	jwtClient    *github.Client
 
@@ -150,13 +149,11 @@ func New(cfg Config) (*App, error) {
 	a := &App{
 		api: api, graphQL: graphQL, web: strings.TrimSuffix(cfg.WebURL, "/"), appID: cfg.AppID, key: key,
 		writeEvery: cfg.WriteEvery,
-		meter: &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &Counter{},
-			breaker: newBreaker(api.Host)},
-		tokens: make(map[tokenKey]*tokens),
-		paces:  make(map[int64]*pace),
+		meter:      &meter{next: cfg.Transport, userAgent: cfg.UserAgent, graphQLPath: graphQL.Path, total: &counter{}},
+		tokens:     make(map[tokenKey]*tokens),
+		paces:      make(map[int64]*pace),
 
 		repoIDs: make(map[string]string),
-		kept:    &answers{kept: make(map[string]keptAnswer)},
 		fixed:   cfg.Token,
 		kin:     cfg.Kin,
 	}
@@ -316,12 +313,9 @@ func (a *App) Repo(installation int64, owner, name string) *Repo {
 	return &Repo{
 		app: a, installation: installation, owner: owner, name: name,
 		readTokens: readTokens,
-		reader: a.client(&conditional{
-			next: &authorised{next: a.meter, host: a.api.Host, tokens: readTokens},
-			kept: a.kept, reader: fmt.Sprintf("%d %s/%s", installation, owner, name),
-		}),
-		writer: writer(scopeWrite),
-		checks: writer(scopeChecks),
+		reader:     a.client(&authorised{next: a.meter, host: a.api.Host, tokens: readTokens}),
+		writer:     writer(scopeWrite),
+		checks:     writer(scopeChecks),
 	}
 }
 

@@ -15,15 +15,15 @@ type CallCounts struct {
 	ByPurpose map[string]int
 }
 
-// Counter counts requests. The zero value is ready; it is safe for concurrent
+// counter counts requests. The zero value is ready; it is safe for concurrent
 // use.
-type Counter struct {
+type counter struct {
 	mu     sync.Mutex
 	counts CallCounts
 }
 
 // Counts returns what was counted so far.
-func (c *Counter) Counts() CallCounts {
+func (c *counter) Counts() CallCounts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := c.counts
@@ -34,7 +34,7 @@ func (c *Counter) Counts() CallCounts {
 	return out
 }
 
-func (c *Counter) add(graphQL bool, purpose string) {
+func (c *counter) add(graphQL bool, purpose string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if graphQL {
@@ -48,10 +48,7 @@ func (c *Counter) add(graphQL bool, purpose string) {
 	c.counts.ByPurpose[purpose]++
 }
 
-type (
-	purposeKey struct{}
-	counterKey struct{}
-)
+type purposeKey struct{}
 
 // WithPurpose names what the requests made under the returned context are for
 // ("commit", "pr-body", …). It is counted in this process and never sent.
@@ -59,20 +56,9 @@ func WithPurpose(ctx context.Context, purpose string) context.Context {
 	return context.WithValue(ctx, purposeKey{}, purpose)
 }
 
-// WithCounter also counts the requests made under the returned context in c:
-// the calls of one run, say.
-func WithCounter(ctx context.Context, c *Counter) context.Context {
-	return context.WithValue(ctx, counterKey{}, c)
-}
-
 func purposeOf(ctx context.Context) string {
 	if p, ok := ctx.Value(purposeKey{}).(string); ok && p != "" {
 		return p
 	}
 	return "other"
-}
-
-func counterOf(ctx context.Context) *Counter {
-	c, _ := ctx.Value(counterKey{}).(*Counter)
-	return c
 }

@@ -282,3 +282,9 @@ func oneLine(s string) string {
 	const limit = 500
 	return strs.Cut(strs.OneLine(strings.ToValidUTF8(s, "�")), limit)
 }
+
+// Failed says whether err is that GitHub failed or did not answer: nobody here is to blame.
+func Failed(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Class == Transient && (e.Status == 0 || e.Status >= http.StatusInternalServerError)
+}

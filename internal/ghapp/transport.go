@@ -17,21 +17,19 @@ import (
 // is its whole life, and one call may take a while.
 const tokenMargin = 2 * time.Minute
 
-// meter is the lowest transport: it names the program and counts what is
-// really sent, including the tokens that are minted. It keeps calls from a GitHub that
-// does not answer, and bounds their time.
+// meter is the lowest transport: it names the program, counts what is
+// really sent, including the tokens that are minted, and bounds its time.
 type meter struct {
 	next        http.RoundTripper
 	userAgent   string
 	graphQLPath string
-	total       *Counter
-	breaker     *breaker
+	total       *counter
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	req.Header.Set("User-Agent", m.userAgent)
-	resp, err := m.breaker.send(timed{m.count}, req)
+	resp, err := timed{m.count}.RoundTrip(req)
 	if err == nil && resp.StatusCode == http.StatusForbidden && resp.Header.Get(headerRemaining) != "0" {
 		// The reset of a limit that is not used up says nothing, yet go-github
 		// takes it for the end of a secondary limit and refuses calls till then.
@@ -42,12 +40,7 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // count counts a request and sends it.
 func (m *meter) count(req *http.Request) (*http.Response, error) {
-	ctx := req.Context()
-	graphQL := req.URL.Path == m.graphQLPath
-	m.total.add(graphQL, purposeOf(ctx))
-	if c := counterOf(ctx); c != nil {
-		c.add(graphQL, purposeOf(ctx))
-	}
+	m.total.add(req.URL.Path == m.graphQLPath, purposeOf(req.Context()))
 	return m.next.RoundTrip(req)
 }
 

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/org/ralph-action/internal/proc"
@@ -20,6 +23,22 @@ const minMajor, minMinor = 2, 39
 // Git runs the git program. It holds no state and may be shared.
 type Git struct {
 	path, version string
+
+	mu      sync.Mutex
+	running map[*helper]struct{} // those whose process is there
+}
+
+// Close ends the processes that wait for the next question about a repository. More
+// questions may follow: they start new ones.
+func (g *Git) Close() {
+	g.mu.Lock()
+	running := slices.Collect(maps.Keys(g.running))
+	g.mu.Unlock()
+	for _, h := range running {
+		h.mu.Lock()
+		h.end()
+		h.mu.Unlock()
+	}
 }
 
 // New checks the program at gitPath; an empty path means the git in PATH. A

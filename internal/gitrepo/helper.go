@@ -107,6 +107,12 @@ func (h *helper) start() error {
 		}
 	})
 	h.process = p
+	h.git.mu.Lock()
+	if h.git.running == nil {
+		h.git.running = map[*helper]struct{}{}
+	}
+	h.git.running[h] = struct{}{}
+	h.git.mu.Unlock()
 	return nil
 }
 
@@ -117,6 +123,9 @@ func (h *helper) end() {
 		return
 	}
 	h.process = nil
+	h.git.mu.Lock()
+	delete(h.git.running, h)
+	h.git.mu.Unlock()
 	p.idle.Stop()
 	_ = p.in.Close()
 	_ = p.read.CloseWithError(io.ErrClosedPipe) // it never fails

@@ -25,10 +25,6 @@ type Remote struct {
 	// remote has just refused comes as refused, "" otherwise: another one is
 	// tried once, the same one is not.
 	Auth func(ctx context.Context, refused string) (user, token string, err error)
-	// Through makes a call that reaches the remote, or refuses to and says why, as long as
-	// the remote is known not to answer; nil makes all. What it makes fails with
-	// ErrUnavailable where the remote did not answer.
-	Through func(call func() error) error
 }
 
 // OpenMirror opens the bare repository at dir, and makes it where there is
@@ -214,18 +210,7 @@ func headBranch(answer string) (string, error) {
 
 // withRemote runs git with the credential, and once more with another one where
 // the first is refused: a token may be revoked before its time.
-func (r *Repo) withRemote(ctx context.Context, args []string) (out []byte, err error) {
-	if r.remote.Through == nil {
-		return r.reach(ctx, args)
-	}
-	err = r.remote.Through(func() (err error) {
-		out, err = r.reach(ctx, args)
-		return err
-	})
-	return out, err
-}
-
-func (r *Repo) reach(ctx context.Context, args []string) ([]byte, error) {
+func (r *Repo) withRemote(ctx context.Context, args []string) ([]byte, error) {
 	if r.remote.Auth == nil {
 		return r.asUser(ctx, args, "", "")
 	}

@@ -74,8 +74,7 @@ func (h *Host) storeCheck(
 	return h.cfg.Transcripts.KeepCheck(c, out)
 }
 
-// KeepAttempt implements loop.Attempts: it keeps a patch beside the transcripts of the
-// run, and goes with them.
+// KeepAttempt keeps a patch beside the transcripts of the run, and goes with them.
 func (h *Host) KeepAttempt(ctx context.Context, a loop.FailedAttempt) (kept bool, err error) {
 	if h.cfg.Transcripts == nil {
 		return false, nil

@@ -164,8 +164,6 @@ var (
 	_ loop.WorkTree = (*Host)(nil)
 	_ loop.Trees    = (*Host)(nil)
 	_ loop.Runner   = (*Host)(nil)
-	_ loop.Attempts = (*Host)(nil)
-	_ loop.Crew     = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.

@@ -13,7 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 )
 
-// Lane implements loop.Crew. A lane has a directory of its own below that of the run, with
+// Lane is what an agent works in beside others: see [loop.Engine]. It has a directory of its own below that of the run, with
 // its work tree, its checks and its caches; it shares the objects with the run, so that
 // what it made can be folded.
 func (h *Host) Lane(n int) (loop.WorkTree, loop.Runner) {
@@ -61,7 +61,7 @@ func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 	return true, h.putOff(tree)
 }
 
-// Fold implements loop.Crew.
+// Fold implements loop.Trees.
 func (h *Host) Fold(ctx context.Context, base, ours, theirs string) (string, []string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {

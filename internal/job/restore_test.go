@@ -415,12 +415,11 @@ func TestEarlierJobsCount(t *testing.T) {
 	}
 	start := spend.Start{Name: "a", Scopes: l.job.models.Scopes(store.Run{IssueNode: l.issue.NodeID}, time.Now())}
 	l.must(st.Spend().Begin(t.Context(), start))
-	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.3)); err == nil ||
-		!strings.Contains(err.Error(), "budget exhausted") {
+	request, err := st.Spend().Admit(t.Context(), "a", "m")
+	l.must(err)
+	l.must(st.Spend().Settle(t.Context(), request, spend.Charge{Cost: spend.Dollars(0.25)}))
+	if _, err := st.Spend().Admit(t.Context(), "a", "m"); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("over the budget: %v", err)
-	}
-	if _, err := st.Spend().Reserve(t.Context(), "a", "m", spend.Dollars(0.25)); err != nil {
-		t.Errorf("within the budget: %v", err)
 	}
 }
 

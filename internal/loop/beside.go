@@ -21,16 +21,6 @@ import (
 // the work of any call. So the history stays one line, each commit of it was checked, and
 // progress.md has one writer. What cannot be merged is done again on the new tip.
 
-// Crew gives agents that work side by side their work trees, and merges what they leave.
-type Crew interface {
-	// Lane is the work tree with that number, from 1, and what starts agents on it. Its
-	// WorkTree is laid out by Reset; Open is not called.
-	Lane(n int) (WorkTree, Runner)
-	// Fold merges what theirs changed of base into ours. Where both changed the same lines
-	// there is no tree, and conflicts are the paths.
-	Fold(ctx context.Context, base, ours, theirs string) (tree string, conflicts []string, err error)
-}
-
 // stepBeside takes a step of the run or, where that waits, of the first of the calls beside it
 // that has one to take.
 func (e *Engine) stepBeside(ctx context.Context, s *State) (Next, error) {
@@ -88,7 +78,7 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 		return Next{Kind: Wait}, nil
 	}
 	own := *e
-	own.WorkTree, own.Runner = e.Crew.Lane(s.Calls[i].WorkTree)
+	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
 	next, done, err := own.stepCall(ctx, s)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
@@ -146,7 +136,7 @@ func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, 
 
 // parallel says whether the run has agents work side by side.
 func (e *Engine) parallel(s *State) bool {
-	return e.Crew != nil && s.Limits.Parallel > 1 && !s.Once && !e.ends(s)
+	return e.Beside != nil && s.Limits.Parallel > 1 && !s.Once && !e.ends(s)
 }
 
 // pickBeside has one more agent work beside the others, or takes what one has left.
@@ -182,7 +172,7 @@ func (e *Engine) callBeside(ctx context.Context, s *State, doc *progress.Doc, ta
 	if !goesOn {
 		c.Laid = s.HeadTree
 	}
-	tree, _ := e.Crew.Lane(c.WorkTree)
+	tree, _ := e.Beside(c.WorkTree)
 	if err := tree.Reset(ctx, c.Laid); err != nil {
 		return Next{}, fmt.Errorf("lay out a work tree for %s: %w", task.ID, err)
 	}
@@ -248,7 +238,7 @@ func (e *Engine) foldTrees(ctx context.Context, s *State, from, work string) (tr
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 		}
 	}
-	if tree, conflicts, err = e.Crew.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
+	if tree, conflicts, err = e.Trees.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
 		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 	}
 	if len(conflicts) > 0 {
@@ -327,7 +317,7 @@ func (s *State) dropBeside(task string) {
 func (e *Engine) haltCalls(ctx context.Context, s *State, why string) error {
 	for len(s.Calls) > 0 {
 		own := *e
-		own.WorkTree, own.Runner = e.Crew.Lane(s.Calls[0].WorkTree)
+		own.WorkTree, own.Runner = e.Beside(s.Calls[0].WorkTree)
 		s.Call, s.Calls[0] = s.Calls[0], s.Call
 		err := own.halt(ctx, s, why)
 		s.Call, s.Calls = s.Calls[0], s.Calls[1:]

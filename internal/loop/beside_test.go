@@ -39,18 +39,18 @@ func newCrew(t testing.TB) *crew {
 
 func (c *crew) engine() *loop.Engine {
 	e := c.world.engine()
-	e.Crew, e.Runner = c, &laneTree{crew: c}
+	e.Beside, e.Runner = c.lane, &laneTree{crew: c}
 	return e
 }
 
-func (c *crew) Lane(n int) (loop.WorkTree, loop.Runner) {
+func (c *crew) lane(n int) (loop.WorkTree, loop.Runner) {
 	l := &laneTree{crew: c, n: n}
 	return l, l
 }
 
 // Fold merges file by file.
-func (c *crew) Fold(_ context.Context, base, ours, theirs string) (string, []string, error) {
-	b, o, t := c.world.trees[base], c.world.trees[ours], c.world.trees[theirs]
+func (w *world) Fold(_ context.Context, base, ours, theirs string) (string, []string, error) {
+	b, o, t := w.trees[base], w.trees[ours], w.trees[theirs]
 	out := maps.Clone(o)
 	var conflicts []string
 	for path := range union(b, t) {
@@ -71,7 +71,7 @@ func (c *crew) Fold(_ context.Context, base, ours, theirs string) (string, []str
 		}
 	}
 	slices.Sort(conflicts)
-	return c.store(out), conflicts, nil
+	return w.store(out), conflicts, nil
 }
 
 func union(a, b files) files {

@@ -81,7 +81,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	if s.Kept != nil && s.Kept.TaskID == s.TaskID {
 		unfinished = cmp.Or(s.Kept.Left, "It did not say. Compare the existing work with the task.")
 	}
-	attempt := s.Attempts[planKey] + 1
+	attempt := s.Plannings + 1
 	if s.TaskID != "" {
 		if task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err

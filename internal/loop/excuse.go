@@ -23,7 +23,7 @@ func (s *State) wrote(behind run.Task, ids ...string) {
 // a person behind it.
 func (s *State) asked(task run.Task) []run.Task {
 	behind, ok := s.Behind[task.ID]
-	if ok && behind.ID == planKey {
+	if ok && behind.ID == wholePlan {
 		behind = run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
 	}
 	if ok {
@@ -40,7 +40,10 @@ func (s *State) person(task run.Task) run.Task {
 
 // planWords stand for those of the whole plan, as a person gave it. A copy with each
 // task that an agent makes of a long issue would be the size of both multiplied.
-func planWords() run.Task { return run.Task{ID: planKey} }
+func planWords() run.Task { return run.Task{ID: wholePlan} }
+
+// wholePlan is the id of a task that stands for the plan.
+const wholePlan = "(plan)"
 
 // inherit notes of the tasks that an earlier run left who wrote them, as far as can be
 // told: those of the plan and of people who asked for them are a person's, and so are

@@ -33,7 +33,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	delete(s.Attempts, moveKey)
+	s.Moves = 0
 	s.Kept = nil
 	landed.TaskID = l.Task.ID
 	if !l.Planned {
@@ -95,8 +95,7 @@ func (e *Engine) notLanded(ctx context.Context, s *State, err error) (Next, erro
 // moved takes in a branch that somebody else pushed to: lay the tree out anew
 // at its tip and repeat the iteration there. Nothing is overwritten.
 func (e *Engine) moved(s *State) (Next, error) {
-	s.Attempts[moveKey]++
-	if s.Attempts[moveKey] >= maxMoves {
+	if s.Moves++; s.Moves >= maxMoves {
 		return e.finish(s, run.EndFailed, "somebody moved the branch each time the run wanted to commit")
 	}
 	s.dropCall()

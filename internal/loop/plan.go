@@ -142,9 +142,9 @@ func (e *Engine) planned(ctx context.Context, s *State) (Next, error) {
 	}
 	done, total := progress.Counts(doc.Tasks())
 	if total == 0 {
-		s.Attempts[planKey]++
+		s.Plannings++
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
-		if s.Attempts[planKey] >= maxPlanAttempts {
+		if s.Plannings >= maxPlanAttempts {
 			return e.finish(s, run.EndFailed, "the planner wrote no plan: "+s.Failure)
 		}
 		return e.again(s)

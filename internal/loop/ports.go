@@ -155,6 +155,9 @@ type Trees interface {
 	Without(ctx context.Context, tree, dir string) (string, error)
 	// Restore is tree with the files at paths as they are in from.
 	Restore(ctx context.Context, tree, from string, paths []string) (string, error)
+	// Fold merges what theirs changed of base into ours. Where both changed the same lines
+	// there is no tree, and conflicts are the paths.
+	Fold(ctx context.Context, base, ours, theirs string) (tree string, conflicts []string, err error)
 }
 
 // AgentStart asks for one fresh agent process on the work tree.
@@ -301,13 +304,6 @@ type FailedAttempt struct {
 	// From and To are the trees before and after it.
 	From, To string
 	Why      string
-}
-
-// Attempts keeps what failed attempts changed, for people to look at and to apply.
-type Attempts interface {
-	// KeepAttempt keeps it in the place of what was kept of the task before. kept is
-	// false where it is too much, or nothing.
-	KeepAttempt(ctx context.Context, a FailedAttempt) (kept bool, err error)
 }
 
 // Landing is a proposal that passed and is to become a commit.

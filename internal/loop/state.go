@@ -3,9 +3,6 @@ package loop
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -144,47 +141,6 @@ type Ended struct {
 	DoFirst string
 	Lasts   bool
 	Limit   string
-}
-
-// Iteration is the record of one agent call.
-type Iteration struct {
-	Number int
-	TaskID string
-	// Role is the part the agent played, Verdict what the policy had said before it.
-	Role      run.Role
-	Verdict   Verdict
-	StartedAt time.Time
-	Duration  time.Duration
-	Outcome   string
-	Landed    bool
-	Note      string
-	Model     string
-	Usage     run.Usage
-	// Models is what the call used of each model, Hosts what it and the checks
-	// after it reached, or were kept from.
-	Models   []run.ModelUse
-	Hosts    []run.HostUse
-	Evidence Evidence
-}
-
-// Bounds of an iteration's record; an agent chooses what it asks for.
-const (
-	maxModels = 8
-	maxHosts  = 20
-)
-
-// Evidence is what the four layers of verification found about one call, one
-// line each; "" where a layer was not reached. It is kept with the call, so that
-// a verdict can be followed later.
-type Evidence struct {
-	// Contradiction is what the agent said against its own claim.
-	Contradiction string `json:"contradiction,omitempty"`
-	// Change is what differs from the last landed tree.
-	Change string `json:"change,omitempty"`
-	// Checkmark is what it did to the tasks and sections of progress.md.
-	Checkmark string `json:"checkmark,omitempty"`
-	// Signal is what it said of its task.
-	Signal string `json:"signal,omitempty"`
 }
 
 // Need is what an agent said is missing for a task, which only a person can get.
@@ -398,6 +354,9 @@ type Counts struct {
 	// last began, and Verified those that looked whether it is done already.
 	Partial, Verified map[string]int
 	Reopened          map[string]int
+	// Plannings counts the calls that wrote no plan, and Moves how often in a row somebody
+	// else moved the branch.
+	Plannings, Moves int `json:",omitempty"`
 	// Crowded counts agents in a row that were stopped because the disk of the machine is full.
 	Crowded  int `json:",omitempty"`
 	Strikes  int // broken agent calls in a row, across tasks
@@ -490,56 +449,6 @@ func standing(at Stage) run.TaskStatus {
 		return run.TaskInReview
 	default:
 		return run.TaskInProgress
-	}
-}
-
-// addCall keeps a call in the history. Waits in a row are one entry.
-func (s *State) addCall(it Iteration) {
-	n := len(s.History)
-	if n > 0 && it.Outcome == string(AgentRateLimited) {
-		if last := s.History[n-1]; last.Outcome == it.Outcome && last.Number == it.Number {
-			it.StartedAt, it.Duration, it.Usage = last.StartedAt, last.Duration+it.Duration, last.Usage.Add(it.Usage)
-			it.Models, it.Hosts = run.AddModels(last.Models, it.Models, maxModels), run.AddHosts(last.Hosts, it.Hosts, maxHosts)
-			n--
-		}
-	}
-	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
-	s.EarlyHosts = nil
-	s.History = append(s.History[:n], it)
-}
-
-// evidence adds to what was found about the call that ended last.
-func (s *State) evidence(note func(*Evidence)) {
-	s.lastCall(func(it *Iteration) { note(&it.Evidence) })
-}
-
-// lastCall changes the record of the call that ended last, if there is one.
-func (s *State) lastCall(change func(*Iteration)) {
-	at := s.last()
-	if at < 0 {
-		return
-	}
-	change(&s.History[at])
-}
-
-// last is the index in the history of the call at hand; -1 where there was none.
-func (s *State) last() int {
-	for at := len(s.History) - 1; at >= 0; at-- {
-		if s.History[at].Number == s.Number {
-			return at
-		}
-	}
-	return -1
-}
-
-// reached adds the hosts of a check to the record of the call it followed, or of
-// the first one.
-func (s *State) reached(hosts []run.HostUse) {
-	if len(hosts) > 0 && len(s.History) == 0 {
-		s.EarlyHosts = run.AddHosts(s.EarlyHosts, hosts, maxHosts)
-	}
-	if len(hosts) > 0 {
-		s.lastCall(func(it *Iteration) { it.Hosts = run.AddHosts(it.Hosts, hosts, maxHosts) })
 	}
 }
 
@@ -662,69 +571,6 @@ func (asked Settings) settled(repo Settings, attended bool) Settings {
 		out.Review = asked.Review
 	}
 	return out
-}
-
-// stateVersion changes when a stored state can no longer be read as it stands.
-const stateVersion = 1
-
-type storedState struct {
-	Version int
-	State   State
-}
-
-// Encode gives the stored form of s.
-func Encode(s State) ([]byte, error) {
-	b, err := json.Marshal(storedState{Version: stateVersion, State: s})
-	if err != nil {
-		return nil, fmt.Errorf("encode run state: %w", err)
-	}
-	return b, nil
-}
-
-// maxState bounds the text of a state, in bytes: it is read and written with each step.
-// What agents and people put into it has bounds of its own, far below this; it is for what
-// those come to together, and for what nobody thought of.
-const maxState = 4 << 20
-
-// tooLarge is why a run ends whose state outgrows that.
-var tooLarge = fmt.Sprintf("its notes outgrew the %d MiB that a run may keep. "+
-	"What to do first: shorten the issue and progress.md, or split the work over several issues", maxState>>20)
-
-// ErrStateVersion is returned for a state another version of this program
-// stored in a form this one does not know.
-var ErrStateVersion = errors.New("loop: unknown version of the stored state")
-
-// Decode reads the stored form of a state.
-func Decode(b []byte) (State, error) {
-	var stored storedState
-	if err := json.Unmarshal(b, &stored); err != nil {
-		return State{}, fmt.Errorf("decode run state: %w", err)
-	}
-	if stored.Version != stateVersion {
-		than := "an older"
-		if stored.Version > stateVersion {
-			than = "a newer"
-		}
-		return State{}, fmt.Errorf("%w: %s version of this program stored it, in form %d; this one reads form %d",
-			ErrStateVersion, than, stored.Version, stateVersion)
-	}
-	s := stored.State
-	s.makeMaps()
-	return s, nil
-}
-
-// makeMaps makes the maps that steps write to.
-func (s *State) makeMaps() {
-	for _, m := range []*map[string]int{&s.Attempts, &s.Reopened, &s.Acknowledged, &s.Partial, &s.Verified} {
-		if *m == nil {
-			*m = map[string]int{}
-		}
-	}
-	for _, m := range []*map[string]gate.Result{&s.GateMemo, &s.Baseline} {
-		if *m == nil {
-			*m = map[string]gate.Result{}
-		}
-	}
 }
 
 // StartsAgent says whether the next step may be the first or may start an agent: whoever

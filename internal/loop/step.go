@@ -44,13 +44,6 @@ const (
 	maxWait = 24 * time.Hour
 )
 
-// planKey stands for the plan where attempts are counted by task id, and
-// moveKey for the branch moving under the run.
-const (
-	planKey = "(plan)"
-	moveKey = "(moved)"
-)
-
 // ErrBranchMoved is returned by a Publisher when the branch's tip is neither
 // the one the proposal was made on nor the commit that lands it.
 var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
@@ -109,16 +102,19 @@ type Engine struct {
 	Trees     Trees
 	Runner    Runner
 	Publisher Publisher
-	// Crew gives tasks that are worked side by side their work trees; nil works one after
-	// the other.
-	Crew Crew
+	// Beside is the work tree with that number, from 1, for an agent that works beside others,
+	// and what starts it there; nil works one after the other. The tree is laid out by Reset;
+	// Open is not called.
+	Beside func(n int) (WorkTree, Runner)
 	// Held says whether no agent is to be started beside those at work; nil never holds. A
 	// run that has none at work is held by whoever drives it: see [State.StartsAgent].
 	Held func(ctx context.Context) (bool, error)
 	// Now is the clock.
 	Now func() time.Time
-	// Attempts keeps what failed attempts changed; nil keeps nothing.
-	Attempts Attempts
+	// KeepAttempt keeps what a failed attempt changed, for people to look at and to apply, in the
+	// place of what was kept of the task before; nil keeps nothing. kept is false where it is too
+	// much, or nothing.
+	KeepAttempt func(ctx context.Context, a FailedAttempt) (kept bool, err error)
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
 }
@@ -161,7 +157,7 @@ func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
 	}
 	for _, c := range s.Calls {
 		if c.Process != nil {
-			_, runner := e.Crew.Lane(c.WorkTree)
+			_, runner := e.Beside(c.WorkTree)
 			if err := runner.Abandon(ctx, c.Process.Name); err != nil {
 				return old, Next{}, fmt.Errorf("abandon %s: %w", c.Process.Name, err)
 			}

@@ -329,7 +329,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 // keepRefused keeps what the call at hand changed where people can look at it, and
 // says whether it is there. It costs the run nothing where that fails.
 func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
-	if e.Attempts == nil || s.Draft.Change == "" || s.TaskID == "" {
+	if e.KeepAttempt == nil || s.Draft.Change == "" || s.TaskID == "" {
 		return false
 	}
 	doc, err := s.document(s.Progress)
@@ -343,7 +343,7 @@ func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
 	a.From, err = e.withoutNotes(ctx, s.HeadTree)
 	kept := false
 	if err == nil {
-		kept, err = e.Attempts.KeepAttempt(ctx, a)
+		kept, err = e.KeepAttempt(ctx, a)
 	}
 	if err != nil {
 		e.emit(run.Event{

@@ -377,9 +377,9 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
 		WorkTree: w, Trees: w, Runner: w, Publisher: w,
-		Attempts: w,
-		Now:      func() time.Time { return w.now },
-		Emit:     func(ev run.Event) { w.events = append(w.events, ev) },
+		KeepAttempt: w.keep,
+		Now:         func() time.Time { return w.now },
+		Emit:        func(ev run.Event) { w.events = append(w.events, ev) },
 	}
 }
 
@@ -460,8 +460,8 @@ func (w *world) tasks(s loop.State) []run.Task {
 
 var errBoom = errors.New("boom")
 
-// KeepAttempt implements loop.Attempts.
-func (w *world) KeepAttempt(_ context.Context, a loop.FailedAttempt) (bool, error) {
+// keep keeps what a failed attempt changed.
+func (w *world) keep(_ context.Context, a loop.FailedAttempt) (bool, error) {
 	w.refused = append(w.refused, a)
 	return true, nil
 }

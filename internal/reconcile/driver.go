@@ -51,9 +51,6 @@ type pauses struct {
 	// when it was decided: more is left only where the clock was put back since.
 	pause    time.Time
 	pauseFor time.Duration
-	// returns is how often GitHub had come back when it was GitHub that failed the
-	// step, -1 where it was not: the pause ends with its return.
-	returns int64
 	// failing is since when it is GitHub that fails its steps, zero where it does not.
 	failing time.Time
 }
@@ -151,11 +148,14 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		first = func(ctx context.Context) (bool, error) { return r.cfg.Store.FirstRun(ctx, row.RepoNode, row.ID) }
 	}
 	h := host.New(hostCfg)
-	runner := &placing{Runner: h, r: r, row: row}
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: runner, Crew: &crew{Host: h, placing: runner},
+			WorkTree: h, Trees: h, Runner: &placing{Runner: h, r: r, row: row},
+			Beside: func(n int) (loop.WorkTree, loop.Runner) {
+				tree, runner := h.Lane(n)
+				return tree, &placing{Runner: runner, r: r, row: row}
+			},
 			Publisher: &pullrequest.Publisher{
 				Repo: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
@@ -190,11 +190,8 @@ func (r *Reconciler) describeSandbox() string {
 func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
 	return &host.MirrorSource{
 		Mirrors: r.mirrors, Name: repo.FullName(), Node: node,
-		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth,
-			Through: func(call func() error) error {
-				return r.cfg.GitHub.Through(call, func(err error) bool { return errors.Is(err, gitrepo.ErrUnavailable) })
-			}},
-		Base: r.cfg.Base, ConfigPath: r.cfg.ConfigPath,
+		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth},
+		Base:   r.cfg.Base, ConfigPath: r.cfg.ConfigPath,
 		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
 			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
 				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -218,16 +217,4 @@ func (p *placing) start(process string, start func() (loop.Handle, error)) (loop
 		p.r.wakeNext()
 	}
 	return h, err
-}
-
-// crew is that of a host whose lanes start nothing either before they have a place.
-type crew struct {
-	*host.Host
-	placing *placing
-}
-
-// Lane implements loop.Crew.
-func (c *crew) Lane(n int) (loop.WorkTree, loop.Runner) {
-	tree, runner := c.Host.Lane(n)
-	return tree, &placing{Runner: runner, r: c.placing.r, row: c.placing.row}
 }

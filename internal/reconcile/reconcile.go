@@ -229,6 +229,7 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
+	r.cfg.Git.Close()
 	return errors.Join(errs...)
 }
 
@@ -266,8 +267,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 		return 0, err
 	}
 	// What a person asked for meanwhile is not put off.
-	back := d.returns >= 0 && uint64(d.returns) != r.cfg.GitHub.Returns()
-	if left := d.pause.Sub(r.cfg.Now()); left > 0 && left <= d.pauseFor && !back &&
+	if left := d.pause.Sub(r.cfg.Now()); left > 0 && left <= d.pauseFor &&
 		(row.CancelRequestedAt.IsZero() || s.CancelRequested) {
 		return left, nil
 	}

@@ -38,7 +38,7 @@ func TestSharedBudgetsAreTold(t *testing.T) {
 	if err := ledger.Begin(t.Context(), spend.Start{Name: "a", Scopes: m.Scopes(row, at)}); err != nil {
 		t.Fatal(err)
 	}
-	id, err := ledger.Reserve(t.Context(), "a", "model", spend.Dollars(9))
+	id, err := ledger.Admit(t.Context(), "a", "model")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
@@ -34,7 +35,6 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 	log := zerolog.Ctx(ctx)
 	class, after := ghapp.Classify(err)
 	if class == ghapp.RateLimited {
-		d.returns = -1
 		log.Info().Dur("retry_after", after).Err(err).Msg("writes to GitHub wait")
 		return r.pause(d, max(after, poll)), nil
 	}
@@ -56,7 +56,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 	switch {
 	case s.End != "" && ghapp.Denied(err):
 		giveUp = true // a refusal is no outage: asking again changes nothing
-	case ghapp.Failed(err) && !late:
+	case (ghapp.Failed(err) || errors.Is(err, gitrepo.ErrUnavailable)) && !late:
 		giveUp = r.gitHubFails(d, &s) && s.End == ""
 	default:
 		if s.Troubles == 0 {
@@ -98,10 +98,6 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		if s, err = r.tellDelay(ctx, row, s); err != nil {
 			return 0, err
 		}
-	}
-	d.returns = -1
-	if class == ghapp.Transient {
-		d.returns = int64(r.cfg.GitHub.Returns()) //nolint:gosec // G115: it counts outages
 	}
 	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
 }

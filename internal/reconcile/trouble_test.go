@@ -21,6 +21,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/queue"
@@ -91,7 +92,7 @@ func newWorld(t *testing.T, open func(context.Context) error) *world {
 			t.Error(err)
 		}
 	})
-	w.r = New(Config{Store: st, DataDir: dir, Now: w.clock.now, Sandbox: idle{}},
+	w.r = New(Config{Git: &gitrepo.Git{}, Store: st, DataDir: dir, Now: w.clock.now, Sandbox: idle{}},
 		delivery.New(delivery.Config{Store: st, Now: w.clock.now}))
 	s := loop.NewState(loop.Request{Run: w.id}, w.clock.now())
 	state, err := loop.Encode(s)

@@ -10,8 +10,8 @@
 //     through, as a whole.
 //   - What a Masker keeps back of a stream is bounded by the longest secret.
 //   - Masking does not depend on how the text was cut into chunks.
-//   - What only looks like a secret (the token forms of GitHub, Anthropic and
-//     AWS, private keys) is masked too, known or not.
+//   - What only looks like a secret (the token forms of GitHub, of models' providers and
+//     of others, private keys) is masked too, known or not.
 //
 // Beside that, [Find] looks for secrets in files that are about to be published.
 package redact

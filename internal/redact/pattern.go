@@ -2,42 +2,79 @@ package redact
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
 // pattern is a form of secret that is known by its looks: a prefix, then at
 // least min characters of a set. It goes on as long as the set does.
 type pattern struct {
+	// rule is what Find calls it, "" for one that only a Masker looks for.
+	rule   string
 	prefix string
 	min    int
 	// set lists ranges as pairs: "azAZ__".
 	set string
+	// exact forms have no more than min characters where Find looks for them; a Masker
+	// hides what follows, too.
+	exact bool
 	// pem patterns have a header line in place of min and end at their footer.
 	pem bool
 }
 
 const word = "azAZ09__"
 
-// patterns are the token forms of the services this program deals with.
-// Installation tokens are "ghs_<app>_<JWT>" since April 2026: about 520
-// characters with dots and hyphens.
+// patterns are the token forms that begin alike, of the services this program deals with
+// and of others: what a Masker hides, and Find finds. Installation tokens are
+// "ghs_<app>_<JWT>" since April 2026: about 520 characters with dots and hyphens.
 var patterns = [...]pattern{
-	{prefix: "ghs_", min: 36, set: word + "..--"},
-	{prefix: "ghp_", min: 36, set: word},
-	{prefix: "gho_", min: 36, set: word},
-	{prefix: "ghu_", min: 36, set: word},
-	{prefix: "ghr_", min: 36, set: word},
-	{prefix: "github_pat_", min: 22, set: word},
-	{prefix: "sk-ant-", min: 20, set: word + "--"},
-	{prefix: "sk-proj-", min: 20, set: word + "--"},
-	{prefix: "sk-svcacct-", min: 20, set: word + "--"},
-	{prefix: "AKIA", min: 16, set: "AZ09"},
-	{prefix: "ASIA", min: 16, set: "AZ09"},
-	{prefix: "AIza", min: 35, set: word + "--"},
+	{rule: "github_token", prefix: "ghs_", min: 36, set: word + "..--"},
+	{rule: "github_token", prefix: "ghp_", min: 36, set: word},
+	{rule: "github_token", prefix: "gho_", min: 36, set: word},
+	{rule: "github_token", prefix: "ghu_", min: 36, set: word},
+	{rule: "github_token", prefix: "ghr_", min: 36, set: word},
+	{rule: "github_token", prefix: "github_pat_", min: 22, set: word},
+	{rule: "anthropic_key", prefix: "sk-ant-", min: 20, set: word + "--"},
+	{rule: "openai_key", prefix: "sk-proj-", min: 20, set: word + "--"},
+	{rule: "openai_key", prefix: "sk-svcacct-", min: 20, set: word + "--"},
+	{rule: "openai_key", prefix: "sk-admin-", min: 20, set: word + "--"},
+	{rule: "aws_access_key", prefix: "AKIA", min: 16, set: "AZ09", exact: true},
+	{rule: "aws_access_key", prefix: "ASIA", min: 16, set: "AZ09", exact: true},
+	{rule: "aws_access_key", prefix: "ABIA", min: 16, set: "AZ09", exact: true},
+	{rule: "aws_access_key", prefix: "ACCA", min: 16, set: "AZ09", exact: true},
+	{rule: "google_api_key", prefix: "AIza", min: 35, set: word + "--"},
+	{rule: "gitlab_token", prefix: "glpat-", min: 20, set: word + "--"},
+	{rule: "gitlab_token", prefix: "gldt-", min: 20, set: word + "--"},
+	{rule: "gitlab_token", prefix: "glrt-", min: 20, set: word + "--"},
+	{rule: "gitlab_token", prefix: "glcbt-", min: 20, set: word + "--"},
+	{rule: "gitlab_token", prefix: "glptt-", min: 20, set: word + "--"},
+	{rule: "stripe_key", prefix: "sk_live_", min: 16, set: "azAZ09"},
+	{rule: "stripe_key", prefix: "rk_live_", min: 16, set: "azAZ09"},
+	{rule: "npm_token", prefix: "npm_", min: 36, set: "azAZ09", exact: true},
+	{rule: "pypi_token", prefix: "pypi-AgEIcHlwaS5vcmc", min: 50, set: word + "--"},
+	{rule: "docker_token", prefix: "dckr_pat_", min: 27, set: word + "--"},
+	{rule: "docker_token", prefix: "dckr_oat_", min: 27, set: word + "--"},
+	{rule: "age_key", prefix: "AGE-SECRET-KEY-1", min: 58, set: "AZ09", exact: true},
+	{rule: "grafana_token", prefix: "glsa_", min: 32, set: word + "++//=="},
 	// The user part of a clone address: all that may stand there.
 	{prefix: "x-access-token:", min: 1, set: word + "!!$$&.;;==~~%%"},
 	// Base64 and old-style headers, with line ends as they are or as "\\n".
 	{prefix: "-----BEGIN ", set: "azAZ09++//==::,,\\\\  --\t\t\n\n\r\r", pem: true},
+}
+
+// expr is the expression by which Find looks for the pattern.
+func (p *pattern) expr() string {
+	var set strings.Builder
+	for i := 0; i+1 < len(p.set); i += 2 {
+		fmt.Fprintf(&set, `\x%02x-\x%02x`, p.set[i], p.set[i+1])
+	}
+	expr := regexp.QuoteMeta(p.prefix) + "[" + set.String() + "]{" + strconv.Itoa(p.min)
+	if p.exact {
+		return expr + `}\b`
+	}
+	return expr + ",}"
 }
 
 // has says whether c belongs to the pattern's set.

@@ -33,68 +33,71 @@ const (
 // terminal, chat, metrics, a live page. It is never the source of what people
 // read on GitHub; that is rendered from state.
 type Event struct {
-	Time time.Time
-	Run  ID
+	Time time.Time `json:"time"`
+	Run  ID        `json:"run"`
 	// Repo is the repository ("owner/name", or the path of a checkout) and
 	// Subject what the run is about there; both may be "".
-	Repo, Subject string
+	Repo    string `json:"repo,omitempty"`
+	Subject string `json:"subject,omitempty"`
 	// URL is where people find the run on GitHub, "" where it is not there.
-	URL  string
-	Kind EventKind
+	URL  string    `json:"-"`
+	Kind EventKind `json:"kind"`
 	// Iteration is the number of the iteration, which counts on from earlier runs;
 	// 0 before the first. Iterations counts those that this run has begun.
-	Iteration, Iterations int
+	Iteration  int `json:"iteration,omitempty"`
+	Iterations int `json:"-"`
 	// Plannings counts the calls of this run that wrote its plan; they are no
 	// iterations.
-	Plannings int
+	Plannings int `json:"-"`
 
-	TaskID    string
-	TaskTitle string
+	TaskID    string `json:"task,omitempty"`
+	TaskTitle string `json:"title,omitempty"`
 	// Tasks are those of the plan as they stand, on events that may change them; nobody
 	// changes the slice.
-	Tasks []Task
+	Tasks []Task `json:"-"`
 	// Done and Total count tasks, where known.
-	Done, Total int
+	Done  int `json:"done,omitempty"`
+	Total int `json:"total,omitempty"`
 	// Text is one line for a person; it may hold agent output and is not yet
 	// escaped for any medium.
-	Text string
+	Text string `json:"text,omitempty"`
 	// Lines tell on EventAttemptFailed what of a check failed, as it has printed that.
-	Lines []string
+	Lines []string `json:"-"`
 	// Kept: what the failed attempt changed is kept for people.
-	Kept bool
+	Kept bool `json:"-"`
 	// CostUSD is what the run has cost so far, and Tokens what its agent calls that
 	// have ended read and wrote.
-	CostUSD float64
-	Tokens  int64
+	CostUSD float64 `json:"cost_usd,omitempty"`
+	Tokens  int64   `json:"-"`
 	// Role, Outcome, Model and Usage are those of one agent call, on
 	// EventAgentFinished; Role also on EventAgentStarted, and Usage, as far as the
 	// agent tells it by then, on EventAgentActivity.
-	Role    Role
-	Outcome string
-	Model   string
-	Usage   Usage
+	Role    Role   `json:"role,omitempty"`
+	Outcome string `json:"outcome,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Usage   Usage  `json:"usage,omitzero"`
 	// Models is what was used of each model, on EventAgentFinished, and Hosts what
 	// was reached, or blocked, also on EventGate. Names of hosts are an agent's.
-	Models []ModelUse
-	Hosts  []HostUse
+	Models []ModelUse `json:"models,omitempty"`
+	Hosts  []HostUse  `json:"hosts,omitempty"`
 	// Gate names the check of an EventGateStarted or EventGate, and Passed says how
 	// it went.
-	Gate   string
-	Passed bool
+	Gate   string `json:"gate,omitempty"`
+	Passed bool   `json:"passed,omitempty"`
 	// Duration is how long the agent or the check took, on EventRunEnded the run.
-	Duration time.Duration
+	Duration time.Duration `json:"duration_ns,omitempty"`
 	// Verdict is the word of an EventVerdict; EventIteration has it, too.
-	Verdict string
+	Verdict string `json:"verdict,omitempty"`
 	// Signals are what the last attempt at the task showed, on EventVerdict and
 	// EventIteration, where there was one.
-	Signals *Signals
+	Signals *Signals `json:"signals,omitempty"`
 	// Until is when a wait ends, on EventWaiting, whose Text says what for.
-	Until time.Time
+	Until time.Time `json:"-"`
 	// End and Proof are set on EventRunEnded.
-	End   EndReason
-	Proof Proof
+	End   EndReason `json:"end,omitempty"`
+	Proof Proof     `json:"-"`
 	// Notices is what the repository wants told of its runs.
-	Notices NoticeChoice
+	Notices NoticeChoice `json:"-"`
 }
 
 // Of gives the event with what its teller left out: the run, and the time, which

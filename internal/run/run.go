@@ -108,12 +108,12 @@ func (t Task) Actionable() bool {
 
 // Usage is what an agent consumed. Tokens are counts, cost is US dollars.
 type Usage struct {
-	InputTokens      int64
-	OutputTokens     int64
-	CacheReadTokens  int64
-	CacheWriteTokens int64
-	CostUSD          float64
-	Turns            int
+	InputTokens      int64   `json:"input_tokens"`
+	OutputTokens     int64   `json:"output_tokens"`
+	CacheReadTokens  int64   `json:"cache_read_tokens"`
+	CacheWriteTokens int64   `json:"cache_write_tokens"`
+	CostUSD          float64 `json:"cost_usd"`
+	Turns            int     `json:"turns"`
 }
 
 // Add returns the sum of u and v.
@@ -134,9 +134,9 @@ func (u Usage) Tokens() int64 {
 
 // ModelUse is what was used of one model.
 type ModelUse struct {
-	Model    string
-	Requests int
-	Usage    Usage
+	Model    string `json:"model"`
+	Requests int    `json:"requests"`
+	Usage    Usage  `json:"usage"`
 }
 
 // OtherModels stands for all models that there was no room for.
@@ -157,12 +157,13 @@ func AddModels(uses, more []ModelUse, limit int) []ModelUse {
 // HostUse is what a sandbox had to do with one host of the network.
 type HostUse struct {
 	// Host is its name, or OtherHosts.
-	Host string
+	Host string `json:"host"`
 	// Blocked says why the sandbox was kept from it, "" where it was not.
-	Blocked string
+	Blocked string `json:"blocked,omitempty"`
 	// Count is how often it was asked for, Sent and Received are bytes.
-	Count          int
-	Sent, Received int64
+	Count    int   `json:"count"`
+	Sent     int64 `json:"sent_bytes,omitempty"`
+	Received int64 `json:"received_bytes,omitempty"`
 }
 
 // OtherHosts stands for all hosts that there was no room for.

@@ -84,12 +84,12 @@ func TestPruneRuns(t *testing.T) {
 		start, ledger := string(id)+"-1", st.Spend()
 		must(ledger.Begin(ctx, spend.Start{Name: start, Scopes: []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0),
 			spend.IssueScope(r.IssueNode, 0), day(old)}}))
-		request, err := ledger.Reserve(ctx, start, "m", 7)
+		request, err := ledger.Admit(ctx, start, "m")
 		must(err, ledger.Settle(ctx, request, spend.Charge{Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
 			ledger.Reach(ctx, start, run.HostUse{Host: "h", Count: 1}))
 	}
 	must(st.Spend().Begin(ctx, spend.Start{Name: "r-11-2", Scopes: []spend.Scope{day(old.AddDate(0, 0, 1))}}))
-	_, err := st.Spend().Reserve(ctx, "r-11-2", "m", 7)
+	_, err := st.Spend().Admit(ctx, "r-11-2", "m")
 	must(err)
 	for n, at := range []time.Time{old, young} {
 		_, err := st.BeginEffect(ctx, fmt.Sprintf("comment::%d", n), "", "comment", nil, at)

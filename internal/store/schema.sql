@@ -125,10 +125,11 @@ CREATE TABLE spend_requests (
 
 CREATE INDEX spend_requests_by_start ON spend_requests (start);
 
--- The sum of the costs above by what they are charged to.
+-- The sum of the costs above, and their number, by what they are charged to.
 CREATE TABLE spend_totals (
-    scope TEXT    NOT NULL PRIMARY KEY,
-    cost  INTEGER NOT NULL
+    scope    TEXT    NOT NULL PRIMARY KEY,
+    cost     INTEGER NOT NULL,
+    requests INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE spend_refusals (

@@ -78,30 +78,36 @@ func (l *ledger) End(ctx context.Context, name string) error {
 	})
 }
 
-// Reserve implements spend.Ledger.
-func (l *ledger) Reserve(ctx context.Context, start, model string, worst spend.USD) (id int64, err error) {
-	err = l.inTx(ctx, "reserve for start "+start, func(tx *Tx) error {
+// Admit implements spend.Ledger.
+func (l *ledger) Admit(ctx context.Context, start, model string) (id int64, err error) {
+	err = l.inTx(ctx, "admit a request of start "+start, func(tx *Tx) error {
 		charged, err := scopes(ctx, tx, start, false)
 		if err != nil {
 			return err
 		}
 		for _, s := range charged {
-			if s.Limit <= 0 {
-				continue
-			}
 			spent, err := spent(ctx, tx, s.Key)
 			if err != nil {
 				return err
 			}
-			if err := spend.Over(s, spent, worst); err != nil {
+			if err := spend.Over(s, spent); err != nil {
+				return err
+			}
+		}
+		// Until it is settled it counts as the run's requests did on average.
+		var usual spend.USD
+		if len(charged) > 0 {
+			err := tx.QueryRowContext(ctx, `SELECT cost / max(requests, 1) FROM spend_totals WHERE scope = ?`,
+				charged[0].Key).Scan(&usual)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
 		}
 		if err := tx.QueryRowContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?) RETURNING id`,
-			start, model, worst).Scan(&id); err != nil {
+			start, model, usual).Scan(&id); err != nil {
 			return err
 		}
-		return charge(ctx, tx, charged, worst)
+		return charge(ctx, tx, charged, usual, 1)
 	})
 	return id, err
 }
@@ -114,11 +120,12 @@ func spent(ctx context.Context, q queryer, key string) (cost spend.USD, err erro
 	return cost, err
 }
 
-func charge(ctx context.Context, tx *Tx, scopes []spend.Scope, cost spend.USD) error {
+func charge(ctx context.Context, tx *Tx, scopes []spend.Scope, cost spend.USD, requests int) error {
 	for _, s := range scopes {
 		_, err := tx.ExecContext(ctx, `
-			INSERT INTO spend_totals (scope, cost) VALUES (?, ?)
-			ON CONFLICT (scope) DO UPDATE SET cost = spend_totals.cost + excluded.cost`, s.Key, cost)
+			INSERT INTO spend_totals (scope, cost, requests) VALUES (?, ?, ?)
+			ON CONFLICT (scope) DO UPDATE SET cost = cost + excluded.cost, requests = requests + excluded.requests`,
+			s.Key, cost, requests)
 		if err != nil {
 			return err
 		}
@@ -145,7 +152,7 @@ func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
 		if err != nil {
 			return err
 		}
-		return charge(ctx, tx, charged, c.Cost-before)
+		return charge(ctx, tx, charged, c.Cost-before, 0)
 	})
 }
 

@@ -31,7 +31,6 @@ func openSpend(t *testing.T, name string) spend.Ledger {
 
 func TestSpend(t *testing.T) {
 	t.Parallel()
-	const worst = spend.USD(400)
 	id := run.ID("r1")
 	start := func(name string, limit spend.USD, more ...spend.Scope) spend.Start {
 		return spend.Start{Name: name, Scopes: append([]spend.Scope{spend.RunScope(id, limit)}, more...)}
@@ -44,13 +43,27 @@ func TestSpend(t *testing.T) {
 			}
 		}
 	}
-	reserve := func(t *testing.T, l spend.Ledger, name string) int64 {
+	admit := func(t *testing.T, l spend.Ledger, name string) int64 {
 		t.Helper()
-		got, err := l.Reserve(t.Context(), name, "m", worst)
+		got, err := l.Admit(t.Context(), name, "m")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
+	}
+	settle := func(t *testing.T, l spend.Ledger, id int64, cost spend.USD) {
+		t.Helper()
+		if err := l.Settle(t.Context(), id, spend.Charge{Tokens: spend.Tokens{Output: int64(cost)}, Cost: cost}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refuses := func(t *testing.T, l spend.Ledger, name string, want spend.Scope, spent spend.USD) {
+		t.Helper()
+		_, err := l.Admit(t.Context(), name, "m")
+		over, ok := errors.AsType[*spend.OverError](err)
+		if !ok || over.Spent != spent || over.Scope != want {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	spent := func(t *testing.T, l spend.Ledger, key string, want spend.USD) {
 		t.Helper()
@@ -71,9 +84,8 @@ func TestSpend(t *testing.T) {
 		}
 		l := openSpend(t, dir)
 		begin(t, l, start("a", 0, issue))
-		if _, err := l.Reserve(t.Context(), "a", "m", worst); err == nil {
-			t.Error("more is reserved than is left")
-		}
+		settle(t, l, admit(t, l, "a"), 300)
+		refuses(t, l, "a", issue, 1000)
 		if err := spend.Carry(t.Context(), l, "issue:I_2", 0); err != nil {
 			t.Error(err)
 		}
@@ -90,7 +102,7 @@ func TestSpend(t *testing.T) {
 		if _, err := l.Start(t.Context(), "r1-2"); !errors.Is(err, spend.ErrUnknownStart) {
 			t.Errorf("a start that was never begun: %v", err)
 		}
-		open := reserve(t, l, "r1-1")
+		open := admit(t, l, "r1-1")
 		for range 2 {
 			if err := l.End(t.Context(), "r1-1"); err != nil {
 				t.Fatal(err)
@@ -100,7 +112,7 @@ func TestSpend(t *testing.T) {
 		if _, err := l.Start(t.Context(), "r1-1"); !errors.Is(err, spend.ErrUnknownStart) {
 			t.Errorf("a start that has ended: %v", err)
 		}
-		if _, err := l.Reserve(t.Context(), "r1-1", "m", 1); !errors.Is(err, spend.ErrUnknownStart) {
+		if _, err := l.Admit(t.Context(), "r1-1", "m"); !errors.Is(err, spend.ErrUnknownStart) {
 			t.Errorf("a request of a start that has ended: %v", err)
 		}
 		if err := l.Settle(t.Context(), open, spend.Charge{Cost: 7}); err != nil {
@@ -112,57 +124,45 @@ func TestSpend(t *testing.T) {
 	t.Run("beginning again changes nothing", func(t *testing.T) {
 		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		begin(t, l, start("r1-1", 1000), start("r1-1", 5))
-		reserve(t, l, "r1-1")
+		admit(t, l, "r1-1")
 	})
 
-	t.Run("what is reserved counts until it is settled", func(t *testing.T) {
+	t.Run("what is under way counts as the run's requests did on average", func(t *testing.T) {
 		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		begin(t, l, start("r1-1", 1000, spend.TaskScope(id, "T1", 0)))
-		first, second := reserve(t, l, "r1-1"), reserve(t, l, "r1-1")
-		spent(t, l, "run:r1", 800)
-		_, err := l.Reserve(t.Context(), "r1-1", "m", worst)
-		over, ok := errors.AsType[*spend.OverError](err)
-		if !ok || over.Spent != 800 || over.Worst != worst || over.Scope != spend.RunScope(id, 1000) {
-			t.Fatalf("%v", err)
-		}
-		spent(t, l, "run:r1", 800)
-		for _, cost := range []spend.USD{9, 100} { // the last word counts
-			if err := l.Settle(t.Context(), first, spend.Charge{
-				Tokens: spend.Tokens{Input: 10, Output: int64(cost)}, Cost: cost,
-			}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		spent(t, l, "run:r1", 500)
-		spent(t, l, "task:r1/T1", 500)
-		reserve(t, l, "r1-1")
+		first := admit(t, l, "r1-1")
+		spent(t, l, "run:r1", 0)
+		settle(t, l, first, 9)
+		settle(t, l, first, 400) // the last word counts
+		second, third := admit(t, l, "r1-1"), admit(t, l, "r1-1")
+		spent(t, l, "run:r1", 1200)
+		spent(t, l, "task:r1/T1", 1200)
+		refuses(t, l, "r1-1", spend.RunScope(id, 1000), 1200)
+		settle(t, l, second, 100)
+		admit(t, l, "r1-1")
 		got, err := l.Report(t.Context(), "r1-1")
 		want := spend.Report{
 			Models: []spend.ModelUse{
-				{Model: "m", Requests: 3, Open: 2, Tokens: spend.Tokens{Input: 10, Output: 100}, Cost: 900},
+				{Model: "m", Requests: 4, Open: 2, Tokens: spend.Tokens{Output: 500}, Cost: 1200},
 			},
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("report: %v\n%s", err, diff)
 		}
-		if err := l.Settle(t.Context(), second+100, spend.Charge{}); err == nil {
+		if err := l.Settle(t.Context(), third+100, spend.Charge{}); err == nil {
 			t.Error("a request that nobody made was settled")
 		}
 	})
 
 	t.Run("every limit holds, and none is charged for another's refusal", func(t *testing.T) {
 		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
-		day := spend.DayScope("R_1", "2026-03-01", 1000)
-		begin(t, l, start("r1-1", 0, spend.TaskScope(id, "T1", 500), day),
+		day, task := spend.DayScope("R_1", "2026-03-01", 800), spend.TaskScope(id, "T1", 400)
+		begin(t, l, start("r1-1", 0, task, day),
 			start("r1-2", 0, spend.TaskScope(id, "T2", 500), day), start("r1-3", 0, spend.TaskScope(id, "T3", 0), day))
-		reserve(t, l, "r1-1")
-		if _, err := l.Reserve(t.Context(), "r1-1", "m", worst); err == nil {
-			t.Error("the task's limit did not hold")
-		}
-		reserve(t, l, "r1-2")
-		if _, err := l.Reserve(t.Context(), "r1-3", "m", worst); err == nil {
-			t.Error("the day's limit did not hold")
-		}
+		settle(t, l, admit(t, l, "r1-1"), 400)
+		refuses(t, l, "r1-1", task, 400)
+		settle(t, l, admit(t, l, "r1-2"), 400)
+		refuses(t, l, "r1-3", day, 800)
 		spent(t, l, "task:r1/T3", 0)
 		spent(t, l, "run:r1", 800)
 		spent(t, l, day.Key, 800)
@@ -217,35 +217,31 @@ func TestSpend(t *testing.T) {
 		}
 	})
 
-	t.Run("a process that was killed leaves its reservations", func(t *testing.T) {
+	t.Run("what was under way when the process was killed goes on counting", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "ralph.db")
 		l := openSpend(t, dir)
 		begin(t, l, start("r1-1", 1000))
-		if err := l.Settle(t.Context(), reserve(t, l, "r1-1"), spend.Charge{Cost: 50}); err != nil {
-			t.Fatal(err)
-		}
-		under := reserve(t, l, "r1-1")
+		settle(t, l, admit(t, l, "r1-1"), 50)
+		under := admit(t, l, "r1-1")
 		next := openSpend(t, dir)
-		spent(t, next, "run:r1", 450)
+		spent(t, next, "run:r1", 100)
 		if _, err := next.Start(t.Context(), "r1-1"); err != nil {
 			t.Error(err)
 		}
-		if err := next.Settle(t.Context(), under, spend.Charge{Cost: 60}); err != nil {
-			t.Error(err)
-		}
+		settle(t, next, under, 60)
 		spent(t, next, "run:r1", 110)
 	})
 
 	t.Run("many at once", func(t *testing.T) {
 		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
-		const limit = 10 * worst
-		begin(t, l, start("r1-1", limit))
+		begin(t, l, start("r1-1", 1000))
+		settle(t, l, admit(t, l, "r1-1"), 100)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		admitted := 0
 		for i := range 25 {
 			wg.Go(func() {
-				_, err := l.Reserve(t.Context(), "r1-1", fmt.Sprintf("m%d", i%3), worst)
+				_, err := l.Admit(t.Context(), "r1-1", fmt.Sprintf("m%d", i%3))
 				if _, over := errors.AsType[*spend.OverError](err); err != nil && !over {
 					t.Error(err)
 				}
@@ -257,9 +253,9 @@ func TestSpend(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if admitted != 10 {
-			t.Errorf("%d requests of %d were admitted under a limit of %d", admitted, worst, limit)
+		if admitted != 9 {
+			t.Errorf("%d requests of 100 were admitted beside one, under a limit of 1000", admitted)
 		}
-		spent(t, l, "run:r1", limit)
+		spent(t, l, "run:r1", 1000)
 	})
 }

@@ -1,16 +1,15 @@
 // Package spend keeps account of what runs cost and holds them to their
-// budgets: prices of models, what a request may cost at most, what it did cost,
-// and whether it still fits. With that it keeps account of the hosts they reach.
+// budgets: prices of models, what requests cost, and whether there is something left.
+// With that it keeps account of the hosts they reach.
 // The book itself, Ledger, is in the database of package store.
 //
 // Invariants:
 //
-//   - A request is paid for before it is sent: its worst case is reserved, on
-//     disk, and what is left of it is given back once its cost is known. A
-//     process that dies in between leaves the reservation standing. So a crash
-//     may count too much, and never too little.
-//   - What is reserved and what was spent never add up to more than any limit
-//     that holds for the request, whatever runs at the same time.
+//   - A request is let through where no budget that holds for it is used up, and charged
+//     when its cost is known. Until then it counts, on disk, as the run's requests did on
+//     average; so it does after a process that died in between.
+//   - A budget is overrun at most by what the requests under way cost.
+//   - An answer that breaks off is charged all that was asked for.
 //   - A host is noted before it is reached. A start that has ended has no
 //     connection to any, and its report then says how often and how much.
 //   - Money is counted in whole billionths of a dollar; nothing is rounded away.

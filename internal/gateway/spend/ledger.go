@@ -77,8 +77,8 @@ type Refusal struct {
 type ModelUse struct {
 	Model    string
 	Requests int
-	// Open counts the requests whose end is not known (yet): in Cost with what
-	// was reserved for them, in Tokens not at all.
+	// Open counts the requests whose end is not known (yet): in Cost with what the
+	// run's requests cost on average, in Tokens not at all.
 	Open   int
 	Tokens Tokens
 	Cost   USD
@@ -141,18 +141,16 @@ const forScope = " for "
 // ErrUnknownStart is returned for a start that was never begun, or has ended.
 var ErrUnknownStart = errors.New("spend: unknown start")
 
-// OverError says that a request does not fit.
+// OverError says that a budget is used up.
 type OverError struct {
-	// Scope is the one it does not fit in, Spent what is spent or reserved there,
-	// and Worst what the request may cost.
-	Scope        Scope
-	Spent, Worst USD
+	// Scope is whose, and Spent what is spent there.
+	Scope Scope
+	Spent USD
 }
 
 // Error implements error.
 func (e *OverError) Error() string {
-	return fmt.Sprintf("budget exhausted: this request may cost up to %s, and of the %s%s%s %s are spent or promised",
-		e.Worst, e.Scope.Limit, forScope, name(e.Scope.Key), e.Spent)
+	return fmt.Sprintf("budget exhausted: of the %s%s%s %s are spent", e.Scope.Limit, forScope, name(e.Scope.Key), e.Spent)
 }
 
 // Ledger is the book that is kept of starts and requests. What its methods did
@@ -163,12 +161,13 @@ type Ledger interface {
 	Begin(ctx context.Context, s Start) error
 	// Start finds one that was begun and has not ended; otherwise ErrUnknownStart.
 	Start(ctx context.Context, name string) (Start, error)
-	// End closes a start: no more is reserved for it, but what was can be settled.
+	// End closes a start: no more is admitted for it, but what was can be settled.
 	End(ctx context.Context, name string) error
-	// Reserve puts worst aside in every scope of the start, or in none: then the
-	// error is an *OverError. The id is what Settle asks for.
-	Reserve(ctx context.Context, start, model string, worst USD) (id int64, err error)
-	// Settle puts the charge in the place of what was reserved or settled before.
+	// Admit opens a request, unless a budget of the start is used up: then the error is an
+	// *OverError. Until Settle is asked for the id, it counts in every scope of the start as
+	// the requests of the first one did on average.
+	Admit(ctx context.Context, start, model string) (id int64, err error)
+	// Settle puts the charge in the place of what was counted or settled before.
 	Settle(ctx context.Context, id int64, c Charge) error
 	// Refuse notes that a request of the start was refused.
 	Refuse(ctx context.Context, start string, r Refusal) error
@@ -178,7 +177,7 @@ type Ledger interface {
 	// Report says what a start used and was refused; of one that is not known,
 	// nothing.
 	Report(ctx context.Context, start string) (Report, error)
-	// Spent is what is spent or reserved in a scope.
+	// Spent is what is spent in a scope.
 	Spent(ctx context.Context, key string) (USD, error)
 }
 
@@ -193,7 +192,7 @@ func Carry(ctx context.Context, l Ledger, key string, cost USD) error {
 	if err := l.Begin(ctx, start); err != nil {
 		return err
 	}
-	id, err := l.Reserve(ctx, start.Name, "", cost)
+	id, err := l.Admit(ctx, start.Name, "")
 	if err != nil {
 		return err
 	}
@@ -203,11 +202,10 @@ func Carry(ctx context.Context, l Ledger, key string, cost USD) error {
 	return l.End(ctx, start.Name)
 }
 
-// Over is the error of a reservation that does not fit; nil where it does. It is
-// for ledgers: the rule is the same in each.
-func Over(s Scope, spent, worst USD) error {
-	if s.Limit <= 0 || worst <= s.Limit-spent {
+// Over is the error of a scope that is used up; nil where it is not. It is for ledgers.
+func Over(s Scope, spent USD) error {
+	if s.Limit <= 0 || spent < s.Limit {
 		return nil
 	}
-	return &OverError{Scope: s, Spent: spent, Worst: worst}
+	return &OverError{Scope: s, Spent: spent}
 }

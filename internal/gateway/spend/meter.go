@@ -2,7 +2,6 @@ package spend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -28,15 +27,9 @@ type Meter struct {
 	ledger Ledger
 	prices run.Prices
 
-	// admitting makes a reservation and its entry in open one step for others
-	// that look at both.
-	admitting sync.Mutex
-
 	mu sync.Mutex
-	// open are the admissions of this process that are not settled.
-	open map[int64]*Admission
-	// settled is closed, and made anew, whenever one is.
-	settled chan struct{}
+	// open counts the admissions of this process that are not settled, by start.
+	open    map[string]int
 	refused map[string]map[Refusal]bool
 
 	hosts *hosts
@@ -45,8 +38,7 @@ type Meter struct {
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
 	return &Meter{
-		ledger: l, prices: p, open: map[int64]*Admission{}, settled: make(chan struct{}),
-		refused: map[string]map[Refusal]bool{}, hosts: newHosts(l),
+		ledger: l, prices: p, open: map[string]int{}, refused: map[string]map[Refusal]bool{}, hosts: newHosts(l),
 	}
 }
 
@@ -104,13 +96,11 @@ func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context
 // has none under way: nothing more is to come of it.
 func (m *Meter) Exhausted(ctx context.Context, start string) (bool, error) {
 	m.mu.Lock()
-	for _, a := range m.open {
-		if a.start.Name == start {
-			m.mu.Unlock()
-			return false, nil
-		}
-	}
+	open := m.open[start]
 	m.mu.Unlock()
+	if open > 0 {
+		return false, nil
+	}
 	r, err := m.ledger.Report(ctx, start)
 	if err != nil {
 		return false, err
@@ -147,13 +137,11 @@ func (m *Meter) Refuse(ctx context.Context, start string, r Refusal) error {
 	return m.ledger.Refuse(ctx, start, r)
 }
 
-// Request is what is known of a request before it is sent: at most so many
-// tokens go in and come out.
+// Request is what is known of a request before it is sent, which counts where its answer
+// does not tell: so many tokens go in and come out at most.
 type Request struct {
 	Model         string
 	Input, Output int64
-	// LongCache: it asks for input to be cached for an hour, which costs more.
-	LongCache bool
 }
 
 // UnpricedError says that a model has no price, where a budget asks for one.
@@ -167,119 +155,67 @@ func (e *UnpricedError) Error() string {
 
 // Admission is a request that may be sent.
 type Admission struct {
-	meter *Meter
-	id    int64
-	start Start
-	price run.Price
-	req   Request
-	worst USD
+	meter   *Meter
+	id      int64
+	start   string
+	price   run.Price
+	req     Request
+	settled bool
 }
 
-// Admit reserves the worst case of a request, which is then to be sent and
-// settled. What does not fit is an *OverError, a model without a price under a
-// budget an *UnpricedError. Where it would fit but for requests that are under
-// way, it waits for those: they mostly cost far less than was reserved.
+// Admit lets a request through, which is then to be sent and settled, unless a budget is
+// used up (an *OverError) or its model has no price under a budget (an *UnpricedError).
+// What it costs is known after it: a budget may be overrun by what the requests under way
+// cost.
 func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, error) {
 	price, known := m.prices.Of(r.Model)
 	if !known && s.Limited() {
 		return nil, &UnpricedError{r.Model}
 	}
-	a := &Admission{meter: m, start: s, price: price, req: r, worst: worstOf(price, r)}
-	for {
-		m.mu.Lock()
-		settled := m.settled
-		m.mu.Unlock()
-		over, err := m.reserve(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		if over == nil {
-			return a, nil
-		}
-		// What other requests of this process hold is not spent yet.
-		held, changed := m.held(over.Scope.Key, settled)
-		if !changed {
-			if Over(over.Scope, over.Spent-held, a.worst) != nil {
-				return nil, over
-			}
-			select {
-			case <-settled:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-	}
-}
-
-func (m *Meter) reserve(ctx context.Context, a *Admission) (*OverError, error) {
-	m.admitting.Lock()
-	defer m.admitting.Unlock()
-	id, err := m.ledger.Reserve(ctx, a.start.Name, a.req.Model, a.worst)
-	if over, ok := errors.AsType[*OverError](err); ok {
-		return over, nil
-	}
+	m.mu.Lock()
+	m.open[s.Name]++
+	m.mu.Unlock()
+	id, err := m.ledger.Admit(ctx, s.Name, r.Model)
 	if err != nil {
+		m.leave(s.Name)
 		return nil, err
 	}
-	a.id = id
-	m.mu.Lock()
-	m.open[id] = a
-	m.mu.Unlock()
-	return nil, nil
+	return &Admission{meter: m, id: id, start: s.Name, price: price, req: r}, nil
 }
 
-// held is what requests under way hold in a scope. changed says that one was
-// settled since the caller looked, so that what it knows no longer holds.
-func (m *Meter) held(key string, settled chan struct{}) (held USD, changed bool) {
-	m.admitting.Lock()
-	defer m.admitting.Unlock()
+// leave notes that a request of a start is not under way any longer.
+func (m *Meter) leave(start string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, a := range m.open {
-		for _, s := range a.start.Scopes {
-			if s.Key == key {
-				held += a.worst
-			}
-		}
+	if m.open[start]--; m.open[start] <= 0 {
+		delete(m.open, start)
 	}
-	return held, settled != m.settled
 }
-
-// Request is what was admitted.
-func (a *Admission) Request() Request { return a.req }
 
 // Settle writes down what the request came to. It may be called again when more
-// is known.
+// is known, but not at the same time.
 func (a *Admission) Settle(ctx context.Context, u Use) error {
-	return a.settle(ctx, Charge{u.Tokens, costOf(a.price, u)})
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
+	if !a.settled {
+		a.settled = true
+		defer a.meter.leave(a.start)
+	}
+	return a.meter.ledger.Settle(ctx, a.id, Charge{u.Tokens, costOf(a.price, u)})
 }
 
-// SettleCut writes down what a request came to whose answer broke off: all that was
-// reserved for it, or what is known of its use where that is more.
+// SettleCut writes down what a request came to whose answer broke off: the output that it
+// asked for, and the input as far as it is known or else as it was sent. Else an agent could
+// have a model work for nothing, by cutting each answer off before it tells what it used.
 func (a *Admission) SettleCut(ctx context.Context, known Use) error {
-	if cost := costOf(a.price, known); cost > a.worst {
-		return a.settle(ctx, Charge{known.Tokens, cost})
+	if t := known.Tokens; t.Input+t.CacheRead+t.CacheWrite+t.CacheWriteLong == 0 {
+		known.Input = a.req.Input
 	}
-	return a.settle(ctx, Charge{Tokens{Input: a.req.Input, Output: a.req.Output}, a.worst})
+	known.Output = max(known.Output, a.req.Output)
+	return a.Settle(ctx, known)
 }
 
 // toWrite is a context for what has to be written although the client may have gone.
 func toWrite(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-}
-
-func (a *Admission) settle(ctx context.Context, c Charge) error {
-	ctx, cancel := toWrite(ctx)
-	defer cancel()
-	// Where this fails the reservation stays in the book, but nobody waits for
-	// it any longer.
-	err := a.meter.ledger.Settle(ctx, a.id, c)
-	a.meter.mu.Lock()
-	defer a.meter.mu.Unlock()
-	if a.meter.open[a.id] == a {
-		delete(a.meter.open, a.id)
-		close(a.meter.settled)
-		a.meter.settled = make(chan struct{})
-	}
-	return err
 }

@@ -95,17 +95,6 @@ func costOf(p run.Price, u Use) USD {
 		cost(t.CacheWrite, p.CacheWrite*in) + cost(t.CacheWriteLong, max(p.CacheWrite, longCache*p.Input)*in)
 }
 
-// worstOf is the most that a request of so many tokens can cost; longCached says
-// that it asks for its input to be cached for an hour.
-func worstOf(p run.Price, r Request) USD {
-	in, out := factors(r.Input)
-	most := max(p.Input, p.CacheRead, p.CacheWrite)
-	if r.LongCache {
-		most = max(most, longCache*p.Input)
-	}
-	return cost(r.Input, most*in) + cost(r.Output, p.Output*out)
-}
-
 // Match says whether a name fits a pattern: it is the same, or begins like a
 // pattern that ends in *.
 func Match(pattern, name string) bool {

@@ -16,7 +16,7 @@ func TestOverTask(t *testing.T) {
 		"run":   {spend.RunScope("r1", spend.Dollars(1)), false},
 		"issue": {spend.IssueScope("I_1", spend.Dollars(1)), false},
 	} {
-		err := &spend.OverError{Scope: tc.scope, Worst: spend.Dollars(2)}
+		err := &spend.OverError{Scope: tc.scope, Spent: spend.Dollars(2)}
 		r := spend.Report{Refused: []spend.Refusal{{Reason: "other"}, {Reason: err.Error(), Budget: true}}}
 		if got := r.OverTask(); got != tc.want {
 			t.Errorf("%s: %v for %q", name, got, err)
