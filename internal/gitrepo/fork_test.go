@@ -132,7 +132,7 @@ func TestTooMuchNewWorkIsRefusedBeforeItIsStored(t *testing.T) {
 func TestMirrorsAreTidied(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, files{"a": "1"})
-	r, err := newGit(t).OpenMirror(t.Context(), filepath.Join(t.TempDir(), "mirror.git"), srv.remote())
+	r, err := newGit(t).OpenMirror(filepath.Join(t.TempDir(), "mirror.git"), srv.remote())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type Remote struct {
 //
 // Fetch keeps refs/heads equal to the remote's, so the host's own refs belong
 // elsewhere (refs/ralph/…).
-func (g *Git) OpenMirror(ctx context.Context, dir string, remote Remote) (*Repo, error) {
+func (g *Git) OpenMirror(dir string, remote Remote) (*Repo, error) {
 	if err := checkURL(remote.URL); err != nil {
 		return nil, fmt.Errorf("open mirror: %w", err)
 	}
@@ -45,13 +45,8 @@ func (g *Git) OpenMirror(ctx context.Context, dir string, remote Remote) (*Repo,
 		gitDir: dir,
 		remote: remote,
 	}
-	if _, err := os.Stat(filepath.Join(dir, "HEAD")); err == nil {
-		return r, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	if err := makeBare(dir); err != nil {
 		return nil, fmt.Errorf("open mirror: %w", err)
-	}
-	if err := r.create(ctx); err != nil {
-		return nil, fmt.Errorf("create mirror: %w", err)
 	}
 	return r, nil
 }
@@ -71,34 +66,6 @@ func checkURL(raw string) error {
 		return errors.New("the URL of the remote holds a user")
 	}
 	return nil
-}
-
-// create makes the mirror beside its place and moves it there whole.
-func (r *Repo) create(ctx context.Context) error {
-	parent := filepath.Dir(r.gitDir)
-	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return err
-	}
-	unlock, err := r.lock(ctx)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if _, err := os.Stat(filepath.Join(r.gitDir, "HEAD")); err == nil {
-		return nil // another process was faster
-	}
-	tmp, err := os.MkdirTemp(parent, "."+filepath.Base(r.gitDir)+".new-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(tmp) }() // ours alone; gone after the rename
-	_, err = r.git.run(ctx, call{args: []string{
-		"init", "--quiet", "--bare", "--template=", "--object-format=sha1", "--initial-branch=main", "--", tmp,
-	}})
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp, r.gitDir)
 }
 
 // lock takes the mirror's lock, across processes.

@@ -76,7 +76,7 @@ func TestMirror(t *testing.T) {
 	ctx := t.Context()
 	srv := serve(t, files{"a": "1"})
 	dir := filepath.Join(t.TempDir(), "deep", "mirror.git")
-	r, err := newGit(t).OpenMirror(ctx, dir, srv.remote())
+	r, err := newGit(t).OpenMirror(dir, srv.remote())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestFetchErrors(t *testing.T) {
 	remote := srv.remote()
 	g := newGit(t)
 	fetch := func(remote Remote) error {
-		r, err := g.OpenMirror(ctx, filepath.Join(t.TempDir(), "m.git"), remote)
+		r, err := g.OpenMirror(filepath.Join(t.TempDir(), "m.git"), remote)
 		if err != nil {
 			return err
 		}
@@ -222,7 +222,7 @@ func TestFetchErrors(t *testing.T) {
 	for _, bad := range []string{
 		"", "file:///etc", "/etc", "ssh://h/x", "ext::sh -c x", "https://", "https://u:p@h/x", "--upload-pack=x", "git://h/x",
 	} {
-		_, err := g.OpenMirror(ctx, filepath.Join(t.TempDir(), "m.git"), Remote{URL: bad})
+		_, err := g.OpenMirror(filepath.Join(t.TempDir(), "m.git"), Remote{URL: bad})
 		if err == nil || strings.Contains(err.Error(), "u:p") {
 			t.Errorf("opened %q: %v", bad, err)
 		}
@@ -238,7 +238,7 @@ func TestMirrorIsSharedByProcesses(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			// Each has its own handle, and so its own lock, as processes do.
-			r, err := g.OpenMirror(t.Context(), dir, srv.remote())
+			r, err := g.OpenMirror(dir, srv.remote())
 			if err == nil {
 				err = r.Fetch(t.Context())
 			}
@@ -259,7 +259,7 @@ func TestMirrorIsSharedByProcesses(t *testing.T) {
 
 func TestLockEndsWithContext(t *testing.T) {
 	t.Parallel()
-	r, err := newGit(t).OpenMirror(t.Context(), filepath.Join(t.TempDir(), "m.git"), Remote{URL: "http://127.0.0.1:1/x"})
+	r, err := newGit(t).OpenMirror(filepath.Join(t.TempDir(), "m.git"), Remote{URL: "http://127.0.0.1:1/x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (s *store) call(ctx context.Context, c call) ([]byte, error) {
 // makeBare makes a bare repository with nothing but a configuration of ours.
 func makeBare(dir string) error {
 	for _, sub := range []string{"objects/info", "refs"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o750); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,14 +14,10 @@ import (
 	"github.com/org/ralph-action/internal/fstree"
 )
 
-// Everywhere has Purge look through the whole directory.
-func Everywhere() []string { return []string{""} }
-
 // Purge removes the untracked files and directories, ignored ones included,
-// whose path below the directory match picks. It looks among those that are
-// given, as Snapshot.Untracked is, and in the directories of them. What is nested
-// deeper than a tree may be stays.
-func (w *Worktree) Purge(ctx context.Context, among []string, match func(path string) bool) error {
+// whose path below the directory match picks. What is nested deeper than a tree may be
+// stays.
+func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) error {
 	x, err := w.load()
 	if err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -33,23 +28,8 @@ func (w *Worktree) Purge(ctx context.Context, among []string, match func(path st
 	}
 	defer func() { _ = root.Close() }()
 	p := purger{index: x, match: match}
-	if slices.Contains(among, "") {
-		if err := p.dir(ctx, root, "", 0); err != nil {
-			return fmt.Errorf("purge: %w", err)
-		}
-		return nil
-	}
-	stack := &dirStack{root: root}
-	defer func() { stack.cut(0) }()
-	paths := make([]string, len(among))
-	for i, path := range among {
-		paths[i] = p.outermost(path)
-	}
-	slices.Sort(paths)
-	for _, path := range slices.Compact(paths) {
-		if err := p.path(ctx, stack, path); err != nil {
-			return fmt.Errorf("purge: %w", err)
-		}
+	if err := p.dir(ctx, root, "", 0); err != nil {
+		return fmt.Errorf("purge: %w", err)
 	}
 	return nil
 }
@@ -120,37 +100,6 @@ func (p *purger) dir(ctx context.Context, dir *os.File, prefix string, depth int
 			return err
 		}
 	}
-}
-
-// outermost is the directory that holds the path and is untracked itself, or the path.
-func (p *purger) outermost(path string) string {
-	for i := range len(path) {
-		if _, tracked := p.index.dirs[path[:i]]; path[i] == '/' && !tracked {
-			return path[:i]
-		}
-	}
-	return path
-}
-
-// path is entry for the path of something that may be gone by now.
-func (p *purger) path(ctx context.Context, stack *dirStack, path string) error {
-	parent, name := splitPath(path)
-	dir, err := stack.find(parent)
-	if isGone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	info, err := lstatAt(dir, name)
-	if isGone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = p.entry(ctx, dir, path, info.isDir(), strings.Count(path, "/"))
-	return err
 }
 
 // isGone says whether there is nothing at a path, or no directory on the way to it.

@@ -40,10 +40,6 @@ type Snapshot struct {
 	// Nested are the directories that have a .git of their own. It is not part of
 	// the tree; the rest of what they hold is.
 	Nested []string
-	// Untracked are the files that are no part of the tree, and the directories that were
-	// not entered: what is ignored, and all that was refused. The directory itself, "",
-	// is one that was not looked through to its end.
-	Untracked []string
 }
 
 // Snapshot stores the directory's files as a tree. Untracked files that
@@ -73,7 +69,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 		}
 	}
 	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {
-		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}, Untracked: []string{""}}, nil
+		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}}, nil
 	}
 	if err == nil {
 		err = s.takeAll(ctx, root)
@@ -85,7 +81,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested, Untracked: s.untracked}, nil
+	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested}, nil
 }
 
 // tooMuchError says why the walk gave up.
@@ -120,7 +116,6 @@ type snapper struct {
 	// refusedDirs are the directories of the tree that were not entered.
 	refusedDirs []string
 	nested      []string
-	untracked   []string
 	seen        int
 	// unread are the files to read once the walk has shown that they are not too
 	// many; newFiles and newBytes are what they would add.
@@ -141,7 +136,6 @@ type unreadFile struct {
 }
 
 func (s *snapper) refuse(path, reason string) {
-	s.untracked = append(s.untracked, path)
 	if _, isDir := s.old.dirs[path]; isDir {
 		s.refusedDirs = append(s.refusedDirs, path)
 	}
@@ -236,7 +230,6 @@ func (s *snapper) name(
 	_, trackedDir := s.old.dirs[path]
 	if (info.isDir() && !trackedDir) || (!info.isDir() && !tracked) {
 		if scope.ignores(name, info.isDir()) {
-			s.untracked = append(s.untracked, path)
 			return nil
 		}
 		if scope.work.left < 0 {

@@ -31,14 +31,6 @@ type treeItem struct {
 
 func (i treeItem) isDir() bool { return i.mode&modeKind == modeDir }
 
-// sortKey orders a tree: directories as if their name ended in a slash.
-func (i treeItem) sortKey() string {
-	if i.isDir() {
-		return i.name + "/"
-	}
-	return i.name
-}
-
 func parseTree(data []byte) ([]treeItem, error) {
 	var items []treeItem
 	for len(data) > 0 {

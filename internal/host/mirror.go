@@ -78,10 +78,10 @@ func (m *Mirrors) path(node string) string {
 	return filepath.Join(m.dir, hex.EncodeToString(sum[:10])+".git")
 }
 
-func (m *Mirrors) open(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
+func (m *Mirrors) open(node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
 	m.opening.RLock()
 	defer m.opening.RUnlock()
-	repo, err := m.git.OpenMirror(ctx, m.path(node), remote)
+	repo, err := m.git.OpenMirror(m.path(node), remote)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +189,7 @@ func removeGone(dir string) error {
 
 // update opens the mirror and brings all its branches up to date.
 func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
-	repo, err := m.open(ctx, node, remote)
+	repo, err := m.open(node, remote)
 	if err != nil {
 		return nil, err
 	}
@@ -311,8 +311,8 @@ type MirrorSource struct {
 var _ Source = (*MirrorSource)(nil)
 
 // Repo implements Source.
-func (s *MirrorSource) Repo(ctx context.Context) (*gitrepo.Repo, error) {
-	return s.Mirrors.open(ctx, s.Node, s.Remote)
+func (s *MirrorSource) Repo(context.Context) (*gitrepo.Repo, error) {
+	return s.Mirrors.open(s.Node, s.Remote)
 }
 
 // Locate implements Source: the branch is the one that the run is on, or

@@ -127,7 +127,7 @@ func TestEvictMirrors(t *testing.T) {
 	m := NewMirrors(t.Context(), git, t.TempDir())
 	open := func(node string) {
 		t.Helper()
-		if _, err := m.open(t.Context(), node, gitrepo.Remote{URL: "https://git.example/x.git"}); err != nil {
+		if _, err := m.open(node, gitrepo.Remote{URL: "https://git.example/x.git"}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -261,7 +261,7 @@ func TestARepositoryThatIsTooLarge(t *testing.T) {
 	// What is still on its way ends as soon as it is too much.
 	hanging.Store(true)
 	left := filepath.Join(m.path("S"), "objects", "pack", "tmp_pack_x")
-	if _, err := m.open(t.Context(), "S", remote); err != nil {
+	if _, err := m.open("S", remote); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(left), 0o700), os.WriteFile(left, large, 0o600)); err != nil {

@@ -88,24 +88,25 @@ func (h *Host) unpinned() error {
 }
 
 // pin gives the agent the work as it stands, with what steers it as the default
-// branch has it. It may be cut off anywhere and begin again.
-func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
+// branch has it. The progress file is the branch's, too: the one that the agent is given
+// is written over it. It may be cut off anywhere and begin again.
+func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
 	p, err := h.pinning()
 	if err != nil {
 		return err
-	}
-	if p.Default == "" { // laid out by an older version of the program
-		p.Default = gitrepo.OID(s.BaseTree)
 	}
 	snap, err := wt.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
 	// An earlier agent may have left the tree without being judged.
-	if p.Real, err = steering(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree)); err != nil {
+	p.Real, err = replace(ctx, repo, snap.Tree, gitrepo.OID(s.HeadTree), func(path string) bool {
+		return path == progressPath || publish.SteersAgents(path)
+	})
+	if err != nil {
 		return err
 	}
-	if p.Given, err = steering(ctx, repo, snap.Tree, p.Default); err != nil {
+	if p.Given, err = replace(ctx, repo, p.Real, p.Default, publish.SteersAgents); err != nil {
 		return err
 	}
 	if p.Given, err = h.hide(ctx, repo, p.Given); err != nil {
@@ -114,17 +115,15 @@ func (h *Host) pin(ctx context.Context, s loop.State, repo *gitrepo.Repo, wt *gi
 	if err := h.notePinning(p); err != nil {
 		return err
 	}
-	untracked := snap.Untracked
 	if p.Given != snap.Tree {
 		if err := wt.Reset(ctx, p.Given, true); err != nil {
 			return err
 		}
-		untracked = gitrepo.Everywhere() // what was tracked may stay, where it is ignored
 	}
 	if err := wt.RemoveNested(ctx, snap.Nested); err != nil {
 		return err
 	}
-	return wt.Purge(ctx, untracked, publish.SteersAgents)
+	return wt.Purge(ctx, publish.SteersAgents)
 }
 
 // hide is tree without what the agent's command line would run whatever it is
@@ -141,13 +140,15 @@ func (h *Host) hide(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (
 	return repo.TreeWith(ctx, tree, gone)
 }
 
-// steering is tree with all that steers agents as it is in from.
-func steering(ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID) (gitrepo.OID, error) {
+// replace is tree with the paths that are picked as they are in from.
+func replace(
+	ctx context.Context, repo *gitrepo.Repo, tree, from gitrepo.OID, pick func(path string) bool,
+) (gitrepo.OID, error) {
 	diff, err := repo.Diff(ctx, tree, from)
 	if err != nil {
 		return "", err
 	}
-	return repo.TreeWith(ctx, tree, edits(diff, publish.SteersAgents))
+	return repo.TreeWith(ctx, tree, edits(diff, pick))
 }
 
 // mapBack is the tree that a snapshot of what agents were given stands for.

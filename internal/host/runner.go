@@ -95,7 +95,7 @@ func (h *Host) layOutAgent(
 	if err := h.tidy(ctx, repo, s); err != nil {
 		return err
 	}
-	if err := h.pin(ctx, s, repo, wt); err != nil {
+	if err := h.pin(ctx, s, a.ProgressPath, repo, wt); err != nil {
 		return fmt.Errorf("pin the agent's configuration: %w", err)
 	}
 	if err := h.writeProgress(ctx, a.ProgressPath, a.Progress); err != nil {

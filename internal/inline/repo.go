@@ -102,6 +102,9 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 	if err != nil {
 		return host.Location{}, err
 	}
+	if err := c.repo.Complete(ctx, head, base, settings); err != nil {
+		return host.Location{}, err
+	}
 	conf, _, err := host.ReadConfig(ctx, c.repo, settings, "")
 	return host.Location{
 		Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings, Reviewed: def != "" && def != branch,

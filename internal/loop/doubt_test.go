@@ -23,11 +23,11 @@ func TestDoubtedProposals(t *testing.T) {
 		calls int
 	}{
 		{"it says nothing", func(*world, int) loop.AgentStatus { return completed("I looked at it.") }, run.EndBlocked, 0},
-		{"it claims the same again", func(*world, int) loop.AgentStatus { return done }, run.EndRalphDone, 2},
+		{"it claims the same again", func(*world, int) loop.AgentStatus { return done }, run.EndAllTasksComplete, 2},
 		{"it claims so with another change", func(w *world, call int) loop.AgentStatus {
 			w.work["other/x.txt"] = fmt.Sprint(call)
 			return done
-		}, run.EndRalphDone, 2},
+		}, run.EndAllTasksComplete, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,10 +14,6 @@ import (
 // close lands the commit that takes progress.md away again, or into the archive, where
 // the repository does not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
-	reason := run.EndAllTasksComplete
-	if s.HintDone {
-		reason = run.EndRalphDone
-	}
 	keep := s.KeepProgress && !s.ArchiveProgress
 	if keep {
 		if err := e.markDone(ctx, s); err != nil {
@@ -25,14 +21,14 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 		}
 	}
 	if keep || s.NoCommit || s.Head == s.Base {
-		return e.finish(s, reason, "")
+		return e.finish(s, run.EndAllTasksComplete, "")
 	}
 	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
 	if err != nil {
 		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
 	}
 	if tree == s.HeadTree {
-		return e.finish(s, reason, "")
+		return e.finish(s, run.EndAllTasksComplete, "")
 	}
 	place, own := s.ProgressPath, []string(nil)
 	if s.ArchiveProgress {
@@ -47,7 +43,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
-		return e.finish(s, reason, "")
+		return e.finish(s, run.EndAllTasksComplete, "")
 	}
 	if halt, ok := errors.AsType[*Halt](err); ok {
 		return e.finish(s, halt.Reason, halt.Detail)
@@ -57,7 +53,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
 	s.ProgressPath = place
-	return e.finish(s, reason, "")
+	return e.finish(s, run.EndAllTasksComplete, "")
 }
 
 // maxArchived bounds the plans of one name and day that the archive holds.

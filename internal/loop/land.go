@@ -49,7 +49,6 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Progress = s.Proposal.Progress
 	s.LandedProgress = s.Progress
-	s.HintDone = s.Proposal.Done
 	s.raise()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.Failure, s.Objection = "", ""

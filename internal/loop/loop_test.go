@@ -165,7 +165,7 @@ func TestEndReasons(t *testing.T) {
 		{name: "hint", agent: func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 			w.work["src/"+s.TaskID] = "x"
 			return completed("All done.\n\n**ALL_TASKS_COMPLETE**\n")
-		}, want: run.EndRalphDone, agents: 3},
+		}, want: run.EndAllTasksComplete, agents: 3},
 		{
 			name: "the planner asks", change: func(r *loop.Request) { r.Plan = vague(t) }, agent: asks,
 			want: run.EndAwaitingPerson, detail: "has questions", agents: 1,

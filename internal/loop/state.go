@@ -111,8 +111,6 @@ type Proposal struct {
 	// them may run. Old are the trees that the checks run on again for that.
 	Recounts bool
 	Old      []OldTree `json:",omitempty"`
-	// Done is the agent's own hint that everything is finished.
-	Done bool
 	// Findings are for people to look at.
 	Findings []gate.Finding
 	// Plan marks the result of plan mode.
@@ -215,8 +213,6 @@ type Position struct {
 	// catches up with it.
 	Outdated bool `json:",omitempty"`
 
-	// HintDone: the agent says that everything is finished.
-	HintDone bool
 	// Stuck: no task is left that could be worked, and the final checks run on what
 	// has landed before the run ends as blocked, for people to see.
 	Stuck bool

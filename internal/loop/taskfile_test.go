@@ -60,7 +60,7 @@ func TestTaskFileFollowsTheRun(t *testing.T) {
 	}
 	clean, r := begin()
 	want := clean.drive(loop.NewState(r, clean.now), nil)
-	if want.End != run.EndAllTasksComplete && want.End != run.EndRalphDone || len(clean.commits) != 2 {
+	if want.End != run.EndAllTasksComplete || len(clean.commits) != 2 {
 		t.Fatalf("ended %s (%s) after %d commits", want.End, want.EndDetail, len(clean.commits))
 	}
 	first := strings.Replace(twoStories, "false", "true", 1)

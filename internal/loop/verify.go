@@ -83,7 +83,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
 	}
 	p := s.Proposal
-	p.Claim, p.Done, p.Ticked = said, said.All || verdict.ClaimedDone, verdict.TickedAssigned
+	p.Claim, p.Ticked = said, verdict.TickedAssigned
 	if unreadable != "" {
 		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable, 200)
 		s.Violations = append(s.Violations, what)

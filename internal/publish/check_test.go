@@ -47,7 +47,7 @@ func TestCheckForEachEnd(t *testing.T) {
 			t.Errorf("%s: %d check runs, the last one (-want +got):\n%s", end, len(all), diff)
 		}
 	}
-	v.Gates, v.Proof, v.End = nil, run.Proof{}, run.EndRalphDone
+	v.Gates, v.Proof, v.End = nil, run.Proof{}, run.EndAllTasksComplete
 	check(t, w.publisher("no-gates").ShowCheck(t.Context(), on, v))
 	if all := w.checks(t); all[len(all)-1].Title != "All tasks are done; no checks ran" {
 		t.Errorf("title without gates: %q", all[len(all)-1].Title)

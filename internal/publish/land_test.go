@@ -86,7 +86,7 @@ func newWorld(t *testing.T) *world {
 	w.issue = get[ghsim.Issue](t)(sim.CreateIssue(owner, name, "walt", "Add a --json flag", "Please.")).Number
 
 	git := get[*gitrepo.Git](t)(gitrepo.New(""))
-	w.mirror = get[*gitrepo.Repo](t)(git.OpenMirror(t.Context(), filepath.Join(t.TempDir(), "mirror.git"),
+	w.mirror = get[*gitrepo.Repo](t)(git.OpenMirror(filepath.Join(t.TempDir(), "mirror.git"),
 		gitrepo.Remote{URL: repo.CloneURL, Auth: w.repo.GitAuth}))
 	check(t, w.mirror.Fetch(t.Context()))
 	w.store = get[*store.Store](t)(store.Open(t.Context(), filepath.Join(t.TempDir(), "ralph.db")))

@@ -241,7 +241,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%q is missing in:\n%s", want, got)
 		}
 	}
-	v.End, v.Note = run.EndRalphDone, ""
+	v.End, v.Note = run.EndAllTasksComplete, ""
 	if got := publish.EndedText(v, 0); strings.Contains(got, "To continue") || strings.Contains(got, "#") {
 		t.Errorf("complete:\n%s", got)
 	}

@@ -202,7 +202,7 @@ func (v View) GoOn() string {
 	case run.EndFailed:
 		return fmt.Sprintf("Fix the cause, then %s.", again)
 	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,
-		run.EndAllTasksComplete, run.EndRalphDone:
+		run.EndAllTasksComplete:
 		return fmt.Sprintf("Nothing is lost. To continue, %s.", again)
 	default:
 		return fmt.Sprintf("To continue, %s.", again)

@@ -198,7 +198,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 // and so take in what is asked of it.
 func goesOn(s loop.State) bool {
 	switch s.End { //nolint:exhaustive // the others stop before their tasks, or were stopped
-	case run.EndAllTasksComplete, run.EndRalphDone, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted,
+	case run.EndAllTasksComplete, run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted,
 		run.EndBlocked, run.EndStagnated:
 		return s.Progress != ""
 	case run.EndAwaitingPerson: // for what a task needs, with all others worked

@@ -10,8 +10,6 @@ const (
 	// EndAllTasksComplete: every actionable task is ticked by the host and the
 	// gates pass.
 	EndAllTasksComplete EndReason = "all_tasks_complete"
-	// EndRalphDone: as EndAllTasksComplete, and the agent had hinted at it.
-	EndRalphDone EndReason = "ralph_done"
 	// EndPlanned: plan mode wrote the plan; nothing else was asked for.
 	EndPlanned EndReason = "planned"
 	// EndSingleIteration: one iteration was asked for (--once) and done.
@@ -33,15 +31,6 @@ const (
 	// EndFailed: the run could not go on: the agent or its surroundings broke.
 	EndFailed EndReason = "failed"
 )
-
-// EndReasons lists every reason, in the order of the documentation.
-func EndReasons() []EndReason {
-	return []EndReason{
-		EndAllTasksComplete, EndRalphDone, EndPlanned, EndSingleIteration,
-		EndMaxIterations, EndDeadline, EndBudgetExhausted, EndStagnated,
-		EndBlocked, EndAwaitingPerson, EndCancelled, EndFailed,
-	}
-}
 
 // Phase is the one that a run is in that ended for reason r.
 func (r EndReason) Phase() Phase {
@@ -74,32 +63,6 @@ const (
 	ExitTerminated     = 143
 )
 
-// ExitCode is the process exit code for a run that ended for reason r.
-func (r EndReason) ExitCode() int {
-	switch r {
-	case EndAllTasksComplete, EndRalphDone, EndPlanned, EndSingleIteration:
-		return ExitComplete
-	case EndMaxIterations:
-		return ExitMaxIterations
-	case EndStagnated:
-		return ExitStagnated
-	case EndBudgetExhausted:
-		return ExitBudget
-	case EndCancelled:
-		return ExitCancelled
-	case EndBlocked:
-		return ExitBlocked
-	case EndDeadline:
-		return ExitDeadline
-	case EndAwaitingPerson:
-		return ExitAwaitingPerson
-	case EndFailed:
-		return ExitFailed
-	default:
-		return ExitFailed
-	}
-}
-
 // Conclusion is how a check run on GitHub says that something ended. A branch
 // rule that requires a check lets success and neutral through, and holds
 // everything else back.
@@ -116,32 +79,59 @@ const (
 	ConclusionActionRequired Conclusion = "action_required"
 )
 
+// ending is what each door tells of an end.
+type ending struct {
+	reason     EndReason
+	exit       int
+	conclusion Conclusion
+	sentence   string
+}
+
+// endings are in the order of the documentation.
+var endings = []ending{
+	{EndAllTasksComplete, ExitComplete, ConclusionSuccess, "All tasks are done"},
+	{EndPlanned, ExitComplete, ConclusionNeutral, "The plan is written; no code was changed"},
+	{EndSingleIteration, ExitComplete, ConclusionNeutral, "Stopped after one iteration (--once)"},
+	{EndMaxIterations, ExitMaxIterations, ConclusionActionRequired, "Stopped at the iteration limit with tasks still open"},
+	{EndDeadline, ExitDeadline, ConclusionTimedOut, "Stopped at the deadline with tasks still open"},
+	{EndBudgetExhausted, ExitBudget, ConclusionActionRequired, "Stopped because the budget is used up"},
+	{EndStagnated, ExitStagnated, ConclusionFailure, "Stopped because the work made no progress"},
+	{EndBlocked, ExitBlocked, ConclusionFailure, "Stopped: all remaining tasks are blocked"},
+	{EndAwaitingPerson, ExitAwaitingPerson, ConclusionActionRequired, "Waiting for a person"},
+	{EndCancelled, ExitCancelled, ConclusionCancelled, "Stopped by a person"},
+	{EndFailed, ExitFailed, ConclusionFailure, "Stopped: retrying won't fix this"},
+}
+
+func (r EndReason) ending() ending {
+	for _, e := range endings {
+		if e.reason == r {
+			return e
+		}
+	}
+	return ending{r, ExitFailed, ConclusionFailure, "Ended for an unknown reason"}
+}
+
+// EndReasons lists every reason, in the order of the documentation.
+func EndReasons() []EndReason {
+	var all []EndReason
+	for _, e := range endings {
+		all = append(all, e.reason)
+	}
+	return all
+}
+
+// ExitCode is the process exit code for a run that ended for reason r.
+func (r EndReason) ExitCode() int { return r.ending().exit }
+
 // Conclusion is how the check run of a run that ended for reason r concludes:
 // success only if it is complete, neutral where less than the whole was asked
 // for, and otherwise one that holds a required check back. Where nothing broke
 // and a person has to decide whether to go on, that is action_required.
-func (r EndReason) Conclusion() Conclusion {
-	switch r {
-	case EndAllTasksComplete, EndRalphDone:
-		return ConclusionSuccess
-	case EndPlanned, EndSingleIteration:
-		return ConclusionNeutral
-	case EndMaxIterations, EndBudgetExhausted, EndAwaitingPerson:
-		return ConclusionActionRequired
-	case EndDeadline:
-		return ConclusionTimedOut
-	case EndCancelled:
-		return ConclusionCancelled
-	case EndStagnated, EndBlocked, EndFailed:
-		return ConclusionFailure
-	default:
-		return ConclusionFailure
-	}
-}
+func (r EndReason) Conclusion() Conclusion { return r.ending().conclusion }
 
 // Complete says whether all the work that was asked for is done.
 func (r EndReason) Complete() bool {
-	return r == EndAllTasksComplete || r == EndRalphDone
+	return r == EndAllTasksComplete
 }
 
 // NeedsPerson says whether the work stands still until a person has done
@@ -152,31 +142,4 @@ func (r EndReason) NeedsPerson() bool {
 
 // Sentence is what a person reads about the end of a run, without a full stop. What
 // shows that the work is right is [Proof]'s to say.
-func (r EndReason) Sentence() string {
-	switch r {
-	case EndAllTasksComplete, EndRalphDone:
-		return "All tasks are done"
-	case EndPlanned:
-		return "The plan is written; no code was changed"
-	case EndSingleIteration:
-		return "Stopped after one iteration (--once)"
-	case EndMaxIterations:
-		return "Stopped at the iteration limit with tasks still open"
-	case EndDeadline:
-		return "Stopped at the deadline with tasks still open"
-	case EndBudgetExhausted:
-		return "Stopped because the budget is used up"
-	case EndStagnated:
-		return "Stopped because the work made no progress"
-	case EndBlocked:
-		return "Stopped: all remaining tasks are blocked"
-	case EndAwaitingPerson:
-		return "Waiting for a person"
-	case EndCancelled:
-		return "Stopped by a person"
-	case EndFailed:
-		return "Stopped: retrying won't fix this"
-	default:
-		return "Ended for an unknown reason"
-	}
-}
+func (r EndReason) Sentence() string { return r.ending().sentence }

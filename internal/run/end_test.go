@@ -21,7 +21,6 @@ func TestEndings(t *testing.T) {
 	}
 	want := map[run.EndReason]ending{
 		run.EndAllTasksComplete: {run.ExitComplete, run.ConclusionSuccess},
-		run.EndRalphDone:        {run.ExitComplete, run.ConclusionSuccess},
 		run.EndPlanned:          {run.ExitComplete, run.ConclusionNeutral},
 		run.EndSingleIteration:  {run.ExitComplete, run.ConclusionNeutral},
 		run.EndMaxIterations:    {run.ExitMaxIterations, run.ConclusionActionRequired},

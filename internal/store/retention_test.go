@@ -128,7 +128,7 @@ func TestPruneRuns(t *testing.T) {
 // end has a run end with that state.
 func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
 	t.Helper()
-	if err := st.SaveState(t.Context(), id, run.PhaseDone, run.EndRalphDone, state, t0()); err != nil {
+	if err := st.SaveState(t.Context(), id, run.PhaseDone, run.EndAllTasksComplete, state, t0()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -582,7 +582,7 @@ func TestGoneDatabase(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantErr(t, st.InTx(t.Context(), func(*store.Tx) error { return nil }), store.ErrGone)
-			wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseDone, run.EndRalphDone, nil, t0()), store.ErrGone)
+			wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseDone, run.EndAllTasksComplete, nil, t0()), store.ErrGone)
 			wantErr(t, st.Writable(t.Context()), store.ErrGone)
 		})
 	}
