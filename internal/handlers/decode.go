@@ -1,228 +1,14 @@
 package handlers
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/org/ralph-action/internal/review"
-	"github.com/org/ralph-action/internal/store"
+	"github.com/google/go-github/v60/github"
 )
-
-// Intent is what an event asks for; the types below are all there are. It says
-// what GitHub claims to have happened, not that it may be done or is still true.
-type Intent interface{ intent() }
-
-// Subject is the issue or pull request an event is about, and whoever made it
-// happen.
-type Subject struct {
-	Owner, Repo string
-	// RepoNode and IssueNode are node ids.
-	RepoNode     string
-	Installation int64
-	// Issue is the issue's number, and Pull is 0; or it is the other way round.
-	// Head is the pull request's branch, where the event names it.
-	Issue, Pull int
-	Head        string
-	IssueNode   string
-	// Sender is whose permission counts: who acted, not who wrote the issue.
-	SenderLogin string
-	SenderID    int64
-	// SenderType is GitHub's: "User", "Bot" or "Organization".
-	SenderType string
-	// At is the issue's time of change, by GitHub's clock.
-	At time.Time
-}
-
-// Author is who wrote a text that an event is about.
-type Author struct {
-	Login string
-	ID    int64
-	Type  string
-}
-
-// Text is an issue as it was at the moment of an event.
-type Text struct {
-	Title, Body string
-	Author      Author
-	// Closed: the issue, or the pull request, was closed.
-	Closed bool
-	Labels []string
-}
-
-// Comment is what somebody wrote, as it was at the moment of the event.
-type Comment struct {
-	ID     int64
-	Body   string
-	Author Author
-	// App is the id of the GitHub App by which it was written, 0 for none.
-	App int64
-}
-
-// StartIntent asks for a run: the label was put on an issue. Title and Body are
-// the issue's at that moment, which is what a person approved by labelling it.
-type StartIntent struct {
-	Subject
-	DefaultBranch string
-	Private       bool
-	Title         string
-	Body          string
-	Label         string
-	IssueURL      string
-	Author        Author
-}
-
-// StopReason says what stopped a run.
-type StopReason string
-
-// The reasons to stop.
-const (
-	StopUnlabeled   StopReason = "unlabeled"
-	StopClosed      StopReason = "closed"
-	StopDeleted     StopReason = "deleted"
-	StopTransferred StopReason = "transferred"
-	StopLocked      StopReason = "locked"
-	StopPullClosed  StopReason = "pull_closed"
-	StopPullMerged  StopReason = "pull_merged"
-)
-
-// StopIntent asks the run of an issue or pull request, if there is one, to stop.
-type StopIntent struct {
-	Subject
-	Reason StopReason
-}
-
-// EditIntent says that an issue's title or description was changed.
-type EditIntent struct {
-	Subject
-	Text Text
-}
-
-// CommandIntent is a comment that is meant as a command. Problem says, for its
-// author, why it is none, and Command is nothing then.
-type CommandIntent struct {
-	Subject
-	Comment Comment
-	Text    Text
-	Command review.Command
-	Problem string
-	// Beside: the comment says something else as well.
-	Beside bool
-}
-
-// RemarkIntent is a comment on an issue that is no command: maybe an answer.
-type RemarkIntent struct {
-	Subject
-	Comment Comment
-}
-
-// WithdrawIntent says that what somebody wrote is no longer what it was, Source
-// naming it as store.Input does.
-type WithdrawIntent struct {
-	Subject
-	Source  string
-	Deleted bool
-}
-
-// WakeIntent says that a pull request changed in a way that its run, if there is
-// one, is to look at.
-type WakeIntent struct {
-	Subject
-	What string
-}
-
-// FeedbackIntent is what people, or their checks, say of the work in a pull
-// request. It is frozen and kept for the run.
-type FeedbackIntent struct {
-	Subject
-	Kind store.InputKind
-	// Source is unique for what was said; SourceID grows with time.
-	Source   string
-	SourceID int64
-	Text     string
-	Author   Author
-	App      int64
-	// Detail is what the kind needs besides: *Review, *ReviewComment, *Thread or
-	// *Checks.
-	Detail any
-}
-
-// Review is the detail of a store.InputReview.
-type Review struct {
-	ID       int64  `json:"id"`
-	NodeID   string `json:"node_id,omitempty"`
-	Verdict  string `json:"verdict"` // approved, changes_requested or commented
-	CommitID string `json:"commit_id"`
-}
-
-// ReviewComment is the detail of a store.InputReviewComment.
-type ReviewComment struct {
-	ID       int64  `json:"id"`
-	NodeID   string `json:"node_id"`
-	ReviewID int64  `json:"review_id"`
-	ReplyTo  int64  `json:"reply_to,omitempty"`
-	Path     string `json:"path"`
-	// Line and StartLine are lines of the file, 0 where the comment is on the whole
-	// file or outdated.
-	Line      int    `json:"line"`
-	StartLine int    `json:"start_line"`
-	DiffHunk  string `json:"diff_hunk"`
-}
-
-// Thread is the detail of a store.InputThread.
-type Thread struct {
-	NodeID   string  `json:"node_id"`
-	Resolved bool    `json:"resolved"`
-	Comments []int64 `json:"comments"`
-}
-
-// Checks is the detail of a store.InputChecks.
-type Checks struct {
-	SuiteID    int64  `json:"suite_id"`
-	Head       string `json:"head"`
-	Conclusion string `json:"conclusion"`
-	App        string `json:"app"`
-}
-
-// RetryIntent says that somebody pressed the button on one of the App's own check
-// runs, or asked to have the checks of a commit run again.
-type RetryIntent struct {
-	Subject
-	// Run is what the check run was about, "" where a whole suite was meant.
-	Run string
-}
-
-// InstallationIntent says that the App lost its access: to a whole installation,
-// or to the repositories that are named.
-type InstallationIntent struct {
-	Subject
-	// What happened, as people are told: "suspended".
-	What string
-	// Repositories are node ids; none means all of the installation's.
-	Repositories []string
-}
-
-// RenameIntent says that a repository has another name from now on, or is gone,
-// What saying how.
-type RenameIntent struct {
-	Subject
-	What string
-	Gone bool
-}
-
-func (StartIntent) intent()        {}
-func (StopIntent) intent()         {}
-func (EditIntent) intent()         {}
-func (CommandIntent) intent()      {}
-func (RemarkIntent) intent()       {}
-func (WithdrawIntent) intent()     {}
-func (WakeIntent) intent()         {}
-func (FeedbackIntent) intent()     {}
-func (RetryIntent) intent()        {}
-func (InstallationIntent) intent() {}
-func (RenameIntent) intent()       {}
 
 // Decoder turns stored deliveries into intents. The zero value is of no use:
 // it wants the label.
@@ -238,8 +24,13 @@ type Decoder struct {
 // below ten.
 const maxDepth = 64
 
-// errTooDeep: the payload was not made by GitHub.
-var errTooDeep = errors.New("payload nests too deep")
+var (
+	// errTooDeep: the payload was not made by GitHub.
+	errTooDeep = errors.New("payload nests too deep")
+	// errOfComment: the event's name is a header, which GitHub does not sign, and a comment
+	// that is deleted is no issue that is.
+	errOfComment = errors.New("payload is that of a comment")
+)
 
 // event says how one kind of webhook event is handled.
 type event struct {
@@ -249,20 +40,59 @@ type event struct {
 	decode  func(d *Decoder, payload []byte) (Intent, error)
 }
 
-// events lists what is handled.
+// extra is what go-github does not know of payloads.
+type extra struct {
+	// Comment is there where the payload is that of a comment.
+	Comment   *written `json:"comment"`
+	Review    *written `json:"review"`
+	UpdatedAt string   `json:"updated_at"`
+}
+
+// written is a text; App is the App by which it was, null where a person wrote it.
+type written struct {
+	App *struct {
+		ID int64 `json:"id"`
+	} `json:"performed_via_github_app"`
+}
+
+// app is the id of the App by which a text was written, 0 for none.
+func (w *written) app() int64 {
+	if w == nil || w.App == nil {
+		return 0
+	}
+	return w.App.ID
+}
+
+// of reads a payload as one of go-github's types.
+func of[E any](decode func(d *Decoder, e *E, more extra) (Intent, error)) func(*Decoder, []byte) (Intent, error) {
+	return func(d *Decoder, payload []byte) (Intent, error) {
+		var e E
+		var more extra
+		if err := errors.Join(json.Unmarshal(payload, &e), json.Unmarshal(payload, &more)); err != nil {
+			return nil, err
+		}
+		return decode(d, &e, more)
+	}
+}
+
+// events lists what is handled. An issue that is opened again does not start: its label is old.
+// Only a new comment can command; one that is edited or deleted withdraws what it said, as
+// long as nobody has acted on it. What the App gains access to is found when it is used.
 func events() []event {
 	return []event{
-		{"issues", issuesActions(), (*Decoder).issues},
-		{"issue_comment", issueCommentActions(), (*Decoder).issueComment},
-		{"pull_request", pullRequestActions(), (*Decoder).pullRequest},
-		{"pull_request_review", reviewActions(), (*Decoder).review},
-		{"pull_request_review_comment", reviewCommentActions(), (*Decoder).reviewComment},
-		{"pull_request_review_thread", threadActions(), (*Decoder).thread},
-		{"check_run", checkRunActions(), (*Decoder).checkRun},
-		{"check_suite", checkSuiteActions(), (*Decoder).checkSuite},
-		{"installation", installationActions(), (*Decoder).installation},
-		{"installation_repositories", installationRepositoriesActions(), (*Decoder).installationRepositories},
-		{"repository", repositoryActions(), (*Decoder).repository},
+		{"issues", []string{"labeled", "unlabeled", "edited", "closed", "deleted", "transferred", "locked"},
+			of((*Decoder).issues)},
+		{"issue_comment", []string{"created", "edited", "deleted"}, of((*Decoder).issueComment)},
+		{"pull_request", []string{"closed", "edited", "synchronize", "converted_to_draft", "ready_for_review"},
+			of((*Decoder).pullRequest)},
+		{"pull_request_review", []string{"submitted", "edited", "dismissed"}, of((*Decoder).review)},
+		{"pull_request_review_comment", []string{"created", "edited", "deleted"}, of((*Decoder).reviewComment)},
+		{"pull_request_review_thread", []string{"resolved", "unresolved"}, of((*Decoder).thread)},
+		{"check_run", []string{"rerequested", "requested_action"}, of((*Decoder).checkRun)},
+		{"check_suite", []string{"rerequested", "completed"}, of((*Decoder).checkSuite)},
+		{"installation", []string{"deleted", "suspend"}, of((*Decoder).installation)},
+		{"installation_repositories", []string{"removed"}, of((*Decoder).installationRepositories)},
+		{"repository", []string{"renamed", "transferred", "deleted", "archived"}, of((*Decoder).repository)},
 	}
 }
 
@@ -307,135 +137,87 @@ func (d *Decoder) Decode(name string, payload []byte) (Intent, error) {
 	return nil, nil
 }
 
-// common holds what every payload to an App has. Of each payload, only the
-// fields we use are described, as GitHub documents them under "Webhook events
-// and payloads", so that a change to others does no harm.
-type common struct {
-	Action       string            `json:"action"`
-	Repository   repositoryPayload `json:"repository"`
-	Installation struct {
-		ID int64 `json:"id"`
-	} `json:"installation"`
-	Sender userPayload `json:"sender"`
+// hook is what every payload to an App has.
+type hook interface {
+	GetSender() *github.User
+	GetInstallation() *github.Installation
 }
 
-type repositoryPayload struct {
-	NodeID        string      `json:"node_id"`
-	Name          string      `json:"name"`
-	Private       bool        `json:"private"`
-	DefaultBranch string      `json:"default_branch"`
-	Owner         userPayload `json:"owner"`
+// repoHook is a hook about a repository.
+type repoHook interface {
+	hook
+	GetRepo() *github.Repository
 }
 
-type userPayload struct {
-	Login string `json:"login"`
-	ID    int64  `json:"id"`
-	Type  string `json:"type"`
+// field is a part of a payload that has to be there.
+type field struct {
+	name  string
+	there bool
 }
 
-func (u userPayload) author() Author { return Author(u) }
-
-// appPayload is the App by which something was written; GitHub has null where a
-// person wrote it.
-type appPayload struct {
-	ID int64 `json:"id"`
-}
-
-type issuePayload struct {
-	Number  int         `json:"number"`
-	NodeID  string      `json:"node_id"`
-	Title   string      `json:"title"`
-	Body    string      `json:"body"` // null where there is none
-	State   string      `json:"state"`
-	HTMLURL string      `json:"html_url"`
-	User    userPayload `json:"user"`
-	Labels  []struct {
-		Name string `json:"name"`
-	} `json:"labels"`
-	// PullRequest is there where the "issue" is a pull request.
-	PullRequest *struct{} `json:"pull_request"`
-	UpdatedAt   time.Time `json:"updated_at"`
-}
-
-func (i issuePayload) text() Text {
-	t := Text{Title: i.Title, Body: i.Body, Author: i.User.author(), Closed: i.State == "closed"}
-	for _, l := range i.Labels {
-		t.Labels = append(t.Labels, l.Name)
+// require refuses a payload that lacks something.
+func require(fields ...field) error {
+	var errs []error
+	for _, f := range fields {
+		if !f.there {
+			errs = append(errs, fmt.Errorf("payload has no %s", f.name))
+		}
 	}
-	return t
+	return errors.Join(errs...)
 }
 
-type pullPayload struct {
-	Number int    `json:"number"`
-	NodeID string `json:"node_id"`
-	Merged bool   `json:"merged"`
-	Base   struct {
-		Ref string `json:"ref"`
-	} `json:"base"`
-	Head struct {
-		Ref  string             `json:"ref"`
-		Repo *repositoryPayload `json:"repo"` // null where it was deleted
-	} `json:"head"`
-	UpdatedAt time.Time `json:"updated_at"`
-}
-
-// required collects what a payload lacks.
-type required []error
-
-func (r *required) need(ok bool, field string) {
-	if !ok {
-		*r = append(*r, fmt.Errorf("payload has no %s", field))
+// senderOf is who made an event happen.
+func senderOf(h hook) (Subject, error) {
+	by := h.GetSender()
+	s := Subject{
+		Installation: h.GetInstallation().GetID(),
+		SenderLogin:  by.GetLogin(), SenderID: by.GetID(), SenderType: by.GetType(),
 	}
+	return s, require(field{"installation.id", s.Installation > 0}, field{"sender.login", s.SenderLogin != ""},
+		field{"sender.id", s.SenderID > 0})
 }
 
-func (r *required) err() error { return errors.Join(*r...) }
-
-// check refuses a payload that lacks what every one to an App has.
-func (c *common) check(r *required) {
-	r.need(c.Repository.NodeID != "", "repository.node_id")
-	r.need(c.Repository.Name != "", "repository.name")
-	r.need(c.Repository.Owner.Login != "", "repository.owner.login")
-	r.need(c.Installation.ID > 0, "installation.id")
-	c.checkSender(r)
-}
-
-func (c *common) checkSender(r *required) {
-	r.need(c.Sender.Login != "", "sender.login")
-	r.need(c.Sender.ID > 0, "sender.id")
-}
-
-func (c *common) subject() Subject {
-	return Subject{
-		Owner: c.Repository.Owner.Login, Repo: c.Repository.Name, RepoNode: c.Repository.NodeID,
-		Installation: c.Installation.ID,
-		SenderLogin:  c.Sender.Login, SenderID: c.Sender.ID, SenderType: c.Sender.Type,
-	}
+// subjectOf is the subject of an event in a repository.
+func subjectOf(h repoHook) (Subject, error) {
+	s, err := senderOf(h)
+	repo := h.GetRepo()
+	s.Owner, s.Repo, s.RepoNode = repo.GetOwner().GetLogin(), repo.GetName(), repo.GetNodeID()
+	return s, errors.Join(err, require(field{"repository.node_id", s.RepoNode != ""}, field{"repository.name", s.Repo != ""},
+		field{"repository.owner.login", s.Owner != ""}))
 }
 
 // ofIssue is the subject of an event about an issue or a pull request.
-func (c *common) ofIssue(i issuePayload) Subject {
-	s := c.subject()
-	s.IssueNode, s.At = i.NodeID, i.UpdatedAt.UTC()
-	if i.PullRequest != nil {
-		s.Pull = i.Number
+func ofIssue(h repoHook, i *github.Issue) (Subject, error) {
+	s, err := subjectOf(h)
+	s.IssueNode, s.At = i.GetNodeID(), i.GetUpdatedAt().UTC()
+	if i.GetPullRequestLinks() != nil {
+		s.Pull = i.GetNumber()
 	} else {
-		s.Issue = i.Number
+		s.Issue = i.GetNumber()
 	}
-	return s
+	return s, errors.Join(err, require(field{"issue.number", i.GetNumber() > 0}, field{"issue.node_id", s.IssueNode != ""}))
 }
 
-func (c *common) ofPull(p pullPayload) Subject {
-	s := c.subject()
-	s.Pull, s.Head, s.IssueNode, s.At = p.Number, p.Head.Ref, p.NodeID, p.UpdatedAt.UTC()
-	if p.Head.Repo == nil || p.Head.Repo.NodeID != c.Repository.NodeID {
+// ofPull is the subject of an event about a pull request.
+func ofPull(h repoHook, p *github.PullRequest) (Subject, error) {
+	s, err := subjectOf(h)
+	s.Pull, s.Head, s.IssueNode, s.At = p.GetNumber(), p.GetHead().GetRef(), p.GetNodeID(), p.GetUpdatedAt().UTC()
+	if p.GetHead().GetRepo().GetNodeID() != s.RepoNode {
 		s.Head = "" // a fork's branch says nothing about ours
 	}
-	return s
+	return s, errors.Join(err, require(field{"pull_request.number", s.Pull > 0}, field{"pull_request.node_id", s.IssueNode != ""}))
 }
 
-func (p pullPayload) check(r *required) {
-	r.need(p.Number > 0, "pull_request.number")
-	r.need(p.NodeID != "", "pull_request.node_id")
+func authorOf(u *github.User) Author {
+	return Author{Login: u.GetLogin(), ID: u.GetID(), Type: u.GetType()}
+}
+
+func textOf(i *github.Issue) Text {
+	t := Text{Title: i.GetTitle(), Body: i.GetBody(), Author: authorOf(i.GetUser()), Closed: i.GetState() == "closed"}
+	for _, l := range i.Labels {
+		t.Labels = append(t.Labels, l.GetName())
+	}
+	return t
 }
 
 // nestsTooDeep says whether JSON nests deeper than maxDepth, without recursion

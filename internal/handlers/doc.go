@@ -16,6 +16,5 @@
 //   - What memory a request can take is bounded, whoever sends it, and so is what
 //     all of them take together. The connections are bounded by package httpd.
 //
-// There is one file per webhook event. To handle another event, add its file
-// and its entry in the table of decode.go.
+// To handle another event, add a function to events.go and its entry in the table of decode.go.
 package handlers

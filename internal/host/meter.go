@@ -101,7 +101,7 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 	if err := g.Meter.End(ctx, name); err != nil {
 		return err
 	}
-	g.explain(name, s)
+	explained := g.explain(name, s)
 	g.Watch.Forget(name)
 	if g.Unmetered {
 		return nil
@@ -136,6 +136,10 @@ func (g *Gateway) end(ctx context.Context, name string, s *loop.AgentStatus) err
 			reasons = append(reasons, r.Reason)
 		}
 		s.Detail = strings.TrimPrefix(s.Detail+"; the gateway refused: "+strings.Join(reasons, ", "), "; ")
+		if s.Outcome == loop.AgentRateLimited && !explained && usage.OutputTokens == 0 {
+			// It is ours to refuse, each time: no wait helps.
+			s.Outcome, s.DoFirst, s.Lasts = loop.AgentBroken, "use a model and an agent that the gateway lets through", true
+		}
 	}
 	return nil
 }
@@ -171,10 +175,10 @@ func (g *Gateway) verdict(name string) (why agent.Outcome, said string, r gatewa
 
 // explain has the gateway's word on why an agent failed stand before the agent's: the
 // status on the wire is no guess.
-func (g *Gateway) explain(name string, s *loop.AgentStatus) {
+func (g *Gateway) explain(name string, s *loop.AgentStatus) (explained bool) {
 	why, said, r, _ := g.verdict(name)
 	if why == "" || s.Outcome == loop.AgentCompleted && r.Worked {
-		return // without a word of the model there is no work, whatever the agent calls it
+		return false // without a word of the model there is no work, whatever the agent calls it
 	}
 	switch {
 	case why == agent.OutcomeRateLimited, why == agent.OutcomeUnavailable && s.Outcome != loop.AgentGaveUp:
@@ -187,7 +191,10 @@ func (g *Gateway) explain(name string, s *loop.AgentStatus) {
 		}
 	case why.DoFirst() != "" && (r.Final || s.Outcome != loop.AgentGaveUp):
 		s.Outcome, s.Detail, s.DoFirst, s.Lasts = loop.AgentBroken, inWords(why, said, r), why.DoFirst(), true
+	default:
+		return false
 	}
+	return true
 }
 
 // inWords is what a person reads of a refusal.

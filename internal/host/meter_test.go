@@ -262,6 +262,21 @@ func TestGatewayKnowsTheUse(t *testing.T) {
 	}
 }
 
+// What the gateway refuses each time is no wait, and no task's failure.
+func TestGatewayRefusesAllOfIt(t *testing.T) {
+	t.Parallel()
+	h, b, meter, handle := metered(t, agent.Result{Outcome: agent.OutcomeErrored, Error: "API Error: 400 no"})
+	if err := meter.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: "the model \"x\" is not allowed here"}); err != nil {
+		t.Fatal(err)
+	}
+	b.end(sandbox.Status{Reason: sandbox.ReasonExited, ExitCode: 1})
+	got, err := h.ObserveAgent(t.Context(), handle)
+	if err != nil || got.Outcome != loop.AgentBroken || !got.Lasts || got.DoFirst == "" ||
+		!strings.HasSuffix(got.Detail, `the gateway refused: the model "x" is not allowed here`) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // The use of an agent whose process was lost is not.
 func TestUseOfALostAgent(t *testing.T) {
 	t.Parallel()

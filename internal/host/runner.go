@@ -283,7 +283,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 	s := agentStatus(parser.Close(), status)
 	s.Activity = did
 	// Its words end up in progress.md, and so in the next commit.
-	s.Final, s.Detail = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail)
+	s.Final, s.Detail, s.Limit = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail), h.cfg.Mask.Mask(s.Limit)
 	if err := h.cfg.Gateway.end(ctx, handle.Name, &s); err != nil {
 		return loop.AgentStatus{}, err
 	}

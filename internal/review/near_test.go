@@ -18,7 +18,7 @@ func TestNearCommands(t *testing.T) {
 		"Do\r\n/ralph stop\r\nplease": stop, "/ralph:stop": stop,
 		"`/ralph stop`": "`/ralph stop`", "**/ralph stop**": "`/ralph stop`", "Comment `/ralph stop` to stop": none,
 		" /ralph retry T3": "`/ralph retry T3`", "I did that.\n/ralph resume": "`/ralph resume`", "/Ralph": "`/ralph help`",
-		"@ralph-bot status": "`/ralph status`", " /ralph stpo": "Unknown command", " /ralph stop it": "takes no arguments",
+		"@ralph-bot status": "`/ralph status`", " /ralph halt": "Unknown command", " /ralph stop it": "takes no arguments",
 		"`/ralph do`": "Write the task",
 		"@ralph-bot":  none, "@ralph-bot what do you think?": none, "@ralphie stop": none, "/ralphy stop": none, "ralph stop": none,
 		"> /ralph stop": none, "```\n/ralph stop\n```": none, "~~~sh\n /ralph resume\n~~~\nas the page says": none, "": none,
