@@ -208,7 +208,7 @@ func TestClockThatJumps(t *testing.T) {
 	jump := func(run.Event) { ahead.Store(!ahead.Load()) }
 	s := st.serveWith(jump)
 	// A write that fails is to be repeated, by a time that is wrong a moment later.
-	for _, match := range []string{"createRef", "/labels$", "createCommitOnBranch", "/pulls$"} {
+	for _, match := range []string{"/git/refs$", "/labels$", "createCommitOnBranch", "/pulls$"} {
 		st.inject(ghsim.Fault{Method: "POST", Match: match, Status: 502})
 	}
 	var issues []ghsim.Issue

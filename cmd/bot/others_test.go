@@ -98,7 +98,7 @@ func TestH3Trouble(t *testing.T) {
 			st := newStage(t, setting{script: writesAll})
 			for _, at := range []struct{ method, match string }{
 				{"POST", "/reactions$"},
-				{"POST", "^/graphql createRef"},
+				{"POST", "/git/refs$"},
 				{"POST", "^/graphql createCommit"},
 				{"POST", "/pulls$"},
 				{"PATCH", "/pulls/[0-9]+$"},

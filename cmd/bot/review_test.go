@@ -74,7 +74,7 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	if made := calls.ByPurpose["thread"] - before.ByPurpose["thread"]; made != 4 {
 		t.Errorf("%d calls for the conversation, want a reply and that it is resolved, each looked for first", made)
 	}
-	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 14+7 {
+	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 24 {
 		t.Errorf("%d calls: %v, before %v", total, calls.ByPurpose, before.ByPurpose)
 	}
 	if got := st.contents("ralph/1")["one.txt"]; got != "uno\n" {
@@ -100,7 +100,7 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 			commit = c
 		}
 	}
-	if !strings.HasPrefix(commit.Subject, "fix: address the review of one.txt") ||
+	if !strings.HasPrefix(commit.Subject, "feat: address the review of one.txt") ||
 		!strings.Contains(commit.Body, "Co-authored-by: grace") {
 		t.Errorf("commit %q:\n%s", commit.Subject, commit.Body)
 	}

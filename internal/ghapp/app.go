@@ -68,8 +68,6 @@ type App struct {
 	self   *Identity
 	// bot is the App's bot user, with an id of 0 as long as it is not known.
 	bot User
-	// repoIDs are the node ids of repositories, by full name.
-	repoIDs map[string]string
 	// fixed is Config.Token, kin Config.Kin.
 	fixed string
 	kin   []string
@@ -153,9 +151,8 @@ func New(cfg Config) (*App, error) {
 		tokens:     make(map[tokenKey]*tokens),
 		paces:      make(map[int64]*pace),
 
-		repoIDs: make(map[string]string),
-		fixed:   cfg.Token,
-		kin:     cfg.Kin,
+		fixed: cfg.Token,
+		kin:   cfg.Kin,
 	}
 	if key != nil {
 		a.jwtClient = a.client(&pinned{host: api.Host, next: a.appsTransport()})

@@ -1,7 +1,6 @@
 package ghapp_test
 
 import (
-	"strconv"
 	"testing"
 	"time"
 
@@ -121,46 +120,5 @@ func TestWithoutChecksPermission(t *testing.T) {
 	input.HeadOID = "0123456789012345678901234567890123456789"
 	if err := w.repo.CreateCheck(ctx, input); err == nil || ghapp.ChecksRefused(err) {
 		t.Errorf("no such commit: %v", err)
-	}
-}
-
-// opened is a pull request of the App.
-func opened(t *testing.T, w *world) ghapp.PR {
-	t.Helper()
-	ctx, main := t.Context(), w.head(t, "main")
-	check(t, w.repo.CreateBranch(ctx, "ralph/7", main))
-	get[ghapp.Commit](t)(w.repo.CreateCommit(ctx, ghapp.CommitInput{
-		Branch: "ralph/7", ExpectedHead: main, Headline: "feat: a",
-		Additions: []ghapp.FileAddition{{Path: "a", Content: []byte("a\n")}},
-	}))
-	return get[ghapp.PR](t)(w.repo.CreatePR(ctx,
-		ghapp.PRInput{Title: "A flag", Head: "ralph/7", Base: "main", Body: "One\r\ntwo", Draft: true}))
-}
-
-// TestCommitReadsAlong: what comes with a commit is what REST says, and where
-// there is nothing, the commit is made all the same.
-func TestCommitReadsAlong(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx, pr := t.Context(), opened(t, w)
-	for _, number := range []int{pr.Number, 404} {
-		in := ghapp.CommitInput{
-			Branch: "ralph/7", ExpectedHead: w.head(t, "ralph/7"), Headline: "feat: more", PR: number,
-			Additions: []ghapp.FileAddition{{Path: "b", Content: []byte(strconv.Itoa(number))}},
-		}
-		made := get[ghapp.Commit](t)(w.repo.CreateCommit(ctx, in))
-		if made.OID != w.head(t, "ralph/7") || !made.Verified {
-			t.Errorf("commit %+v", made)
-		}
-		if number == 404 {
-			if made.PR != nil {
-				t.Errorf("read %+v", made.PR)
-			}
-			continue
-		}
-		want := get[ghapp.PR](t)(w.repo.PR(ctx, number))
-		if diff := cmp.Diff(&want, made.PR); diff != "" {
-			t.Errorf("not what REST says (-want +got):\n%s", diff)
-		}
 	}
 }

@@ -57,9 +57,6 @@ type Commit struct {
 	// there is none. Anyone who can push can write any address: it means something
 	// only together with Verified.
 	Author User
-	// PR is the pull request CommitInput.PR as it was just after the commit, nil
-	// where GitHub did not tell.
-	PR *PR
 }
 
 // Commit reads a commit by its full object id.
@@ -93,43 +90,18 @@ type FileAddition struct {
 // CommitInput is one commit on top of a branch.
 type CommitInput struct {
 	Branch string
-	// NewBranch makes the branch at ExpectedHead first, where there is none, in the same
-	// call. CreateCommitGitData does not.
-	NewBranch bool
 	// ExpectedHead is the object id the branch must point at.
 	ExpectedHead string
 	Headline     string
 	Body         string
 	Additions    []FileAddition
 	Deletions    []string
-	// PR is the number of a pull request to read in the same call, 0 for none.
-	// CreateCommitGitData does not.
-	PR int
-}
-
-const commitFields = `oid tree { oid } signature { isValid wasSignedByGitHub state }`
-
-// commitMutation is the request of CreateCommit. GitHub runs the mutations of a request one
-// after the other, and those after one that has failed, too.
-func commitMutation(newBranch, readPR bool) string {
-	params, before, after := "$input: CreateCommitOnBranchInput!", "", ""
-	if newBranch {
-		params += ", $ref: CreateRefInput!"
-		before = "  createRef(input: $ref) { clientMutationId }\n"
-	}
-	if readPR {
-		params += ", $pr: Int!"
-		after = " repository { pullRequest(number: $pr) { " + pullFields + " } }"
-	}
-	return "mutation(" + params + ") {\n" + before +
-		"  createCommitOnBranch(input: $input) { commit { " + commitFields + after + " } }\n}"
 }
 
 // CreateCommit commits through createCommitOnBranch: GitHub signs it and the
 // App's bot user is its author. It moves the branch. A branch that is not at
 // in.ExpectedHead is ErrStale; so is now and then one that is, while GitHub's
-// read replicas lag. After an error of class Transient the commit may be there, and after
-// any error the branch of in.NewBranch.
+// read replicas lag. After an error of class Transient the commit may be there.
 //
 // The mutation cannot express new executables, symbolic links or submodules:
 // see CreateCommitGitData.
@@ -162,41 +134,21 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 	var data struct {
 		CreateCommitOnBranch *struct {
 			Commit *struct {
-				OID        string                `json:"oid"`
-				Tree       struct{ OID string }  `json:"tree"`
-				Signature  *graphQLSignatureInfo `json:"signature"`
-				Repository struct {
-					PullRequest *pullNode `json:"pullRequest"`
-				} `json:"repository"`
+				OID       string                `json:"oid"`
+				Tree      struct{ OID string }  `json:"tree"`
+				Signature *graphQLSignatureInfo `json:"signature"`
 			} `json:"commit"`
 		} `json:"createCommitOnBranch"`
 	}
 	const op = "create commit"
-	if in.PR != 0 {
-		variables["pr"] = in.PR
-	}
-	if in.NewBranch {
-		repo, err := r.nodeID(ctx)
-		if err != nil {
-			return Commit{}, err
-		}
-		variables["ref"] = map[string]any{"repositoryId": repo, "name": "refs/heads/" + in.Branch, "oid": in.ExpectedHead}
-	}
-	answer, err := r.exchange(ctx, r.writer.Client(), op, commitMutation(in.NewBranch, in.PR != 0), variables)
-	if err != nil {
+	const mutation = `mutation($input: CreateCommitOnBranchInput!) {
+  createCommitOnBranch(input: $input) { commit { oid tree { oid } signature { isValid wasSignedByGitHub state } } }
+}`
+	if err := r.mutate(ctx, op, mutation, variables, &data); err != nil {
 		return Commit{}, err
 	}
-	if len(answer.Data) > 0 {
-		if err := answer.decode(op, &data); err != nil {
-			return Commit{}, err
-		}
-	}
 	made := data.CreateCommitOnBranch
-	switch {
-	case made != nil && made.Commit != nil && made.Commit.OID != "": // errors are then of what was to be read
-	case len(answer.Errors) > 0:
-		return Commit{}, r.notCommitted(op, answer)
-	default:
+	if made == nil || made.Commit == nil || made.Commit.OID == "" {
 		return Commit{}, &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 	}
 	c := made.Commit
@@ -207,36 +159,7 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		out.Verified = s.IsValid && s.WasSignedByGitHub
 		out.VerifyReason = strings.ToLower(s.State)
 	}
-	if n := c.Repository.PullRequest; n != nil {
-		read := n.pullRequest()
-		out.PR = &read
-	}
 	return out, nil
-}
-
-// notCommitted is why there is no commit: where the branch could not be made, that is why,
-// and otherwise what was said of the commit.
-func (r *Repo) notCommitted(op string, answer graphQLAnswer) error {
-	var branch, others []graphQLError
-	for _, e := range answer.Errors {
-		switch {
-		case !e.under("createRef"):
-			others = append(others, e)
-		case !strings.Contains(e.Message, "already exists"):
-			branch = append(branch, e)
-		}
-	}
-	if len(branch) > 0 {
-		failed := answer.failed("create branch", branch)
-		if failed.Class == NotFound {
-			r.forgetNodeID() // a repository made anew under the name has another
-		}
-		return failed
-	}
-	if len(others) > 0 {
-		return answer.failed(op, others)
-	}
-	return &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 }
 
 type graphQLSignatureInfo struct {

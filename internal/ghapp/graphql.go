@@ -14,12 +14,7 @@ import (
 type graphQLError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
-	// Path leads to the field that has failed, from its alias on.
-	Path []any `json:"path"`
 }
-
-// under says whether the error is that of the field of an alias.
-func (e graphQLError) under(alias string) bool { return len(e.Path) > 0 && e.Path[0] == alias }
 
 // mutate sends one GraphQL mutation and decodes its data into out.
 func (r *Repo) mutate(ctx context.Context, op, query string, variables map[string]any, out any) error {
@@ -29,70 +24,45 @@ func (r *Repo) mutate(ctx context.Context, op, query string, variables map[strin
 func (r *Repo) graphQL(
 	ctx context.Context, client *http.Client, op, query string, variables map[string]any, out any,
 ) error {
-	answer, err := r.exchange(ctx, client, op, query, variables)
-	if err != nil {
-		return err
-	}
-	if len(answer.Errors) > 0 {
-		return answer.failed(op, answer.Errors)
-	}
-	return answer.decode(op, out)
-}
-
-// graphQLAnswer is what came with status 200. Of several mutations some may have
-// failed: then there are data and errors.
-type graphQLAnswer struct {
-	Data   json.RawMessage `json:"data"`
-	Errors []graphQLError  `json:"errors"`
-
-	resp *http.Response // without its body
-}
-
-func (a graphQLAnswer) decode(op string, out any) error {
-	if err := json.Unmarshal(a.Data, out); err != nil {
-		return &Error{Op: op, Status: a.resp.StatusCode, Class: Transient, Err: fmt.Errorf("decode data: %w", err)}
-	}
-	return nil
-}
-
-func (a graphQLAnswer) failed(op string, errs []graphQLError) *Error {
-	return fromGraphQL(op, a.resp, errs)
-}
-
-// exchange sends an operation and reads the answer.
-func (r *Repo) exchange(
-	ctx context.Context, client *http.Client, op, query string, variables map[string]any,
-) (graphQLAnswer, error) {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
-		return graphQLAnswer{}, fmt.Errorf("%s: encode request: %w", op, err)
+		return fmt.Errorf("%s: encode request: %w", op, err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.app.graphQL.String(), bytes.NewReader(body))
 	if err != nil {
-		return graphQLAnswer{}, fmt.Errorf("%s: %w", op, err)
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		return graphQLAnswer{}, wrap(op, err)
+		return wrap(op, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxGraphQLBody))
 	if err != nil {
-		return graphQLAnswer{}, wrap(op, fmt.Errorf("read answer: %w", err))
+		return wrap(op, fmt.Errorf("read answer: %w", err))
 	}
 	if resp.StatusCode != http.StatusOK {
-		return graphQLAnswer{}, fromResponse(op, resp, messageOf(raw))
+		return fromResponse(op, resp, messageOf(raw))
 	}
-	answer := graphQLAnswer{resp: resp}
+	var answer struct {
+		Data   json.RawMessage `json:"data"`
+		Errors []graphQLError  `json:"errors"`
+	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
 		// A proxy's page, or an answer cut short: the mutation may have run.
-		return graphQLAnswer{}, &Error{
+		return &Error{
 			Op: op, Status: resp.StatusCode, Class: Transient, Err: fmt.Errorf("decode answer: %w", err),
 		}
 	}
-	return answer, nil
+	if len(answer.Errors) > 0 {
+		return fromGraphQL(op, resp, answer.Errors)
+	}
+	if err := json.Unmarshal(answer.Data, out); err != nil {
+		return &Error{Op: op, Status: resp.StatusCode, Class: Transient, Err: fmt.Errorf("decode data: %w", err)}
+	}
+	return nil
 }
 
 // fromGraphQL classifies errors that came with status 200. An error without a

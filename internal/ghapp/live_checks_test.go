@@ -34,9 +34,10 @@ func liveChecks(t *testing.T, l liveTarget) {
 	info := get[ghapp.RepoInfo](t)(l.repo.Info(ctx))
 	main := get[ghapp.Ref](t)(l.repo.Branch(ctx, info.DefaultBranch))
 	check(t, l.repo.CreateBranch(ctx, l.branch+"-git", main.OID))
+	check(t, l.repo.CreateBranch(ctx, l.branch, main.OID))
 	file := []ghapp.FileAddition{{Path: "live-check.txt", Content: []byte("one\n")}}
 	in := ghapp.CommitInput{
-		Branch: l.branch, NewBranch: true, ExpectedHead: main.OID, Headline: "Check what GitHub does", Additions: file,
+		Branch: l.branch, ExpectedHead: main.OID, Headline: "Check what GitHub does", Additions: file,
 	}
 	first := get[ghapp.Commit](t)(l.repo.CreateCommit(ctx, in))
 	pr := get[ghapp.PR](t)(l.repo.CreatePR(ctx, ghapp.PRInput{
@@ -48,7 +49,7 @@ func liveChecks(t *testing.T, l liveTarget) {
 			t.Errorf("createCommitOnBranch: %s", first.VerifyReason)
 		}
 		in := in
-		in.Branch, in.NewBranch = in.Branch+"-git", false
+		in.Branch += "-git"
 		made, err := l.repo.CreateCommitGitData(ctx,
 			ghapp.GitDataInput{CommitInput: in, BaseTree: main.TreeOID, Tree: first.TreeOID})
 		if err != nil || !made.Verified {

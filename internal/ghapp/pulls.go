@@ -138,53 +138,10 @@ func (r *Repo) MarkReady(ctx context.Context, nodeID string) error {
 }
 
 func (r *Repo) pullRequest(p *github.PullRequest) PR {
-	r.learnNodeID(p.GetBase().GetRepo().GetNodeID())
 	return PR{
 		Number: p.GetNumber(), NodeID: p.GetNodeID(), Title: p.GetTitle(), Body: p.GetBody(), URL: p.GetHTMLURL(),
 		State: p.GetState(), Draft: p.GetDraft(), Merged: p.GetMerged(),
 		HeadRef: p.GetHead().GetRef(), HeadOID: p.GetHead().GetSHA(), BaseRef: p.GetBase().GetRef(),
 		Author: user(p.GetUser()), UpdatedAt: p.GetUpdatedAt().UTC(),
 	}
-}
-
-// pullFields are what pullNode reads of a pull request.
-const pullFields = `id number title body url state isDraft updatedAt headRefName headRefOid baseRefName author { __typename login ... on User { databaseId } ... on Bot { databaseId } }`
-
-// pullNode is a pull request as GraphQL gives it.
-type pullNode struct {
-	ID          string    `json:"id"`
-	Number      int       `json:"number"`
-	Title       string    `json:"title"`
-	Body        string    `json:"body"`
-	URL         string    `json:"url"`
-	State       string    `json:"state"` // OPEN, CLOSED, MERGED
-	IsDraft     bool      `json:"isDraft"`
-	UpdatedAt   time.Time `json:"updatedAt"`
-	HeadRefName string    `json:"headRefName"`
-	HeadRefOid  string    `json:"headRefOid"`
-	BaseRefName string    `json:"baseRefName"`
-	Author      *struct {
-		Typename   string `json:"__typename"`
-		Login      string `json:"login"`
-		DatabaseID int64  `json:"databaseId"`
-	} `json:"author"` // nil: the account is gone
-}
-
-// pullRequest is n as REST would give it.
-func (n pullNode) pullRequest() PR {
-	out := PR{
-		Number: n.Number, NodeID: n.ID, Title: n.Title, Body: n.Body, URL: n.URL,
-		State: "closed", Draft: n.IsDraft, Merged: n.State == "MERGED", HeadRef: n.HeadRefName, HeadOID: n.HeadRefOid,
-		BaseRef: n.BaseRefName, UpdatedAt: n.UpdatedAt.UTC(),
-	}
-	if n.State == "OPEN" {
-		out.State = "open"
-	}
-	if a := n.Author; a != nil {
-		out.Author = User{Login: a.Login, ID: a.DatabaseID, Type: a.Typename}
-		if a.Typename == "Bot" {
-			out.Author.Login += "[bot]"
-		}
-	}
-	return out
 }

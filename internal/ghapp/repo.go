@@ -245,44 +245,6 @@ func (r *Repo) learnBot(made *github.Reaction) {
 	}
 }
 
-// nodeID is the repository's node id, which mutations want. It is kept for the
-// life of the App; mostly an answer about something else has had it.
-func (r *Repo) nodeID(ctx context.Context) (string, error) {
-	r.app.mu.Lock()
-	known := r.app.repoIDs[r.FullName()]
-	r.app.mu.Unlock()
-	if known != "" {
-		return known, nil
-	}
-	var data struct {
-		Repository struct {
-			ID string `json:"id"`
-		} `json:"repository"`
-	}
-	const query = `query($owner: String!, $name: String!) { repository(owner: $owner, name: $name) { id } }`
-	if err := r.graphQL(ctx, r.reader.Client(), "identify the repository", query,
-		map[string]any{"owner": r.owner, "name": r.name}, &data); err != nil {
-		return "", err
-	}
-	r.learnNodeID(data.Repository.ID)
-	return data.Repository.ID, nil
-}
-
-func (r *Repo) learnNodeID(id string) {
-	if id == "" {
-		return
-	}
-	r.app.mu.Lock()
-	defer r.app.mu.Unlock()
-	r.app.repoIDs[r.FullName()] = id
-}
-
-func (r *Repo) forgetNodeID() {
-	r.app.mu.Lock()
-	defer r.app.mu.Unlock()
-	delete(r.app.repoIDs, r.FullName())
-}
-
 // Comment is one comment on an issue or pull request.
 type Comment struct {
 	ID                int64

@@ -29,7 +29,6 @@ const (
 )
 
 var (
-	_ publish.GitHub  = (*ghapp.Repo)(nil)
 	_ publish.Objects = (*gitrepo.Repo)(nil)
 )
 
@@ -221,8 +220,7 @@ func TestLand(t *testing.T) {
 	}
 }
 
-// TestLandIsCheap: one call makes a commit, the first its branch, too, for which the
-// repository's node id is read once.
+// TestLandIsCheap: one call makes a commit, and one the branch.
 func TestLandIsCheap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,7 +229,7 @@ func TestLandIsCheap(t *testing.T) {
 	landed := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "a"))))
 	get[publish.Landed](t)(p.Land(ctx, w.on(t, landed.OID, landed.Tree, 2, file("b", "b"))))
 	// One token was for fetching.
-	want := ghapp.CallCounts{REST: 2, GraphQL: 3, ByPurpose: map[string]int{"token": 2, "commit": 3}}
+	want := ghapp.CallCounts{REST: 3, GraphQL: 2, ByPurpose: map[string]int{"token": 2, "commit": 3}}
 	if diff := cmp.Diff(want, w.app.Calls()); diff != "" {
 		t.Error(diff)
 	}
@@ -423,7 +421,12 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		"branch made, answer lost after the commit was refused": {
 			[]ghsim.Fault{lostAfter(only("createCommitOnBranch", "UNPROCESSABLE"))}, ghapp.Transient,
 		},
-		"branch refused": {[]ghsim.Fault{only("createRef", "FORBIDDEN")}, ghapp.Forbidden},
+		"branch refused": {
+			[]ghsim.Fault{{Method: "POST", Match: "/git/refs$", Status: 403, Body: `{"message":"no"}`}}, ghapp.Forbidden,
+		},
+		"branch made, answer lost": {
+			[]ghsim.Fault{{Method: "POST", Match: "/git/refs$", After: true, Drop: true}}, ghapp.Transient,
+		},
 		"committed, lost, and the id unknown": {
 			[]ghsim.Fault{lost, {Match: "^/graphql viewer", Status: 502, Body: "x"}}, ghapp.Transient,
 		},
@@ -448,6 +451,20 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 				t.Errorf("commits = %+v", commits)
 			}
 		})
+	}
+}
+
+// TestBranchInTheWay: a person is told which one.
+func TestBranchInTheWay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, main := t.Context(), w.head(t, "main")
+	check(t, w.repo.CreateBranch(ctx, "ralph", main))
+	_, err := w.publisher("r-1").Land(ctx, w.proposal(t, main, 1, file("a", "1")))
+	var told *run.UserError
+	if !errors.As(err, &told) || !strings.Contains(told.Message, "there is a branch `ralph`") ||
+		!strings.Contains(told.Hint, "delete the branch `ralph`") {
+		t.Errorf("err = %v", err)
 	}
 }
 

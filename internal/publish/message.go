@@ -2,7 +2,6 @@ package publish
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -148,23 +147,6 @@ var (
 	breakingSubjectRE = strs.Lazy(`^([A-Za-z]+(?:\([^)]*\))?)!:`)
 )
 
-// kinds guesses what sort of change a title speaks of; the first that matches
-// counts, and feat is what is left.
-var kinds = []struct {
-	name string
-	re   func() *regexp.Regexp
-}{
-	{
-		"fix",
-		strs.Lazy(`(?i)^(?:hot)?fix|^(?:repair|correct|resolve|mend|address)\b|\b(?:bug|crash|regression|panic)(?:e?s)?\b`),
-	},
-	{
-		"docs",
-		strs.Lazy(`(?i)^(?:document|describe|explain)\b|\b(?:docs?|documentation|readme(?:\.md)?|changelog(?:\.md)?)\b`),
-	},
-	{"test", strs.Lazy(`(?i)^(?:test|cover|verify)\b|\b(?:tests|unit test|test case|test coverage|test suite)\b`)},
-}
-
 // The first lines of closing commits.
 const (
 	closingSubject  = "chore: remove the progress file of a finished run"
@@ -196,7 +178,7 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 		prefix, title = strings.TrimRight(title[:at[1]], " ")+" ", title[at[1]:]
 	} else {
 		title = breakingRE().ReplaceAllString(title, "")
-		prefix = kindOf(title) + ": "
+		prefix = "feat: "
 	}
 	if title == "" {
 		title = "work on the plan"
@@ -210,15 +192,6 @@ func subject(m *redact.Masker, c Commit) (line, full string) {
 		full = title
 	}
 	return line, full
-}
-
-func kindOf(title string) string {
-	for _, k := range kinds {
-		if k.re().MatchString(title) {
-			return k.name
-		}
-	}
-	return "feat"
 }
 
 // lowerFirst begins a title with a small letter, unless its first word is a

@@ -61,68 +61,6 @@ func (e *CommitError) Error() string { return fmt.Sprintf("commit %s: %v", e.OID
 // Unwrap gives the cause.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// Branches is what landing needs of GitHub.
-type Branches interface {
-	BotID(ctx context.Context) (int64, error)
-	Ours(ctx context.Context, u ghapp.User) (bool, error)
-	Branch(ctx context.Context, name string) (ghapp.Ref, error)
-	CreateBranch(ctx context.Context, name, oid string) error
-	Commit(ctx context.Context, oid string) (ghapp.Commit, error)
-	CreateCommit(ctx context.Context, in ghapp.CommitInput) (ghapp.Commit, error)
-	CreateCommitGitData(ctx context.Context, in ghapp.GitDataInput) (ghapp.Commit, error)
-}
-
-// Pulls is what the pull request needs of GitHub.
-type Pulls interface {
-	PR(ctx context.Context, n int) (ghapp.PR, error)
-	FindPR(ctx context.Context, head string) (ghapp.PR, error)
-	CreatePR(ctx context.Context, in ghapp.PRInput) (ghapp.PR, error)
-	UpdatePR(ctx context.Context, n int, title, body *string) error
-	MarkReady(ctx context.Context, nodeID string) error
-}
-
-// Issues is what marking an issue needs of GitHub.
-type Issues interface {
-	FullName() string
-	React(ctx context.Context, issue int, content string) error
-	AddLabels(ctx context.Context, issue int, labels ...string) error
-	RemoveLabel(ctx context.Context, issue int, label string) error
-}
-
-// Comments is what speaking on an issue needs of GitHub.
-type Comments interface {
-	Comment(ctx context.Context, issue int, body string) (ghapp.Comment, error)
-	Comments(ctx context.Context, issue int) ([]ghapp.Comment, error)
-	FindComment(ctx context.Context, issue int, marker string) (ghapp.Comment, error)
-	CommentByID(ctx context.Context, id int64) (ghapp.Comment, error)
-	FoldComment(ctx context.Context, nodeID string) error
-	ReactToComment(ctx context.Context, comment int64, content string) error
-}
-
-// Checks is what the check run needs of GitHub.
-type Checks interface {
-	CreateCheck(ctx context.Context, in ghapp.CheckInput) error
-	FindCheck(ctx context.Context, oid, name, externalID string) (bool, error)
-}
-
-// Threads is what the conversations on a pull request's lines need of GitHub.
-type Threads interface {
-	ReplyInThread(ctx context.Context, number int, comment int64, body string) (id int64, url string, err error)
-	FindReply(ctx context.Context, number int, marker string) (ghapp.Comment, error)
-	CommentsOnLines(ctx context.Context, number int) ([]ghapp.Comment, error)
-	ResolveThread(ctx context.Context, id string) error
-}
-
-// GitHub is one repository. *ghapp.Repo is one.
-type GitHub interface {
-	Branches
-	Pulls
-	Issues
-	Comments
-	Checks
-	Threads
-}
-
 // Objects reads the host's own git objects. *gitrepo.Repo is one.
 type Objects interface {
 	Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error)
@@ -132,7 +70,7 @@ type Objects interface {
 // Publisher publishes for one run on one issue. Its methods may be repeated at
 // will; they must not run side by side for the same run, which has one driver.
 type Publisher struct {
-	GitHub  GitHub
+	GitHub  *ghapp.Repo
 	Objects Objects
 	Effects effects.Runner
 	// Run is empty where something is said outside of any run.
@@ -152,9 +90,6 @@ type Publisher struct {
 	ByJob bool
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
-	// PR is the number of the run's pull request, to be read along with commits;
-	// 0 where there is none.
-	PR int
 }
 
 // Landed is a commit that is on the branch.
@@ -163,9 +98,6 @@ type Landed struct {
 	// Verified: GitHub signed it, and its tree is the tree that was meant.
 	Verified bool
 	TaskID   string
-	// PR is the pull request as it was just after the commit, where GitHub told,
-	// and it is ours; otherwise nil.
-	PR *ghapp.PR
 }
 
 // landedRecord is how a landed commit is stored with its effect.
@@ -174,8 +106,6 @@ type landedRecord struct {
 	Tree    string `json:"tree"`
 	Subject string `json:"subject"`
 	TaskID  string `json:"task_id"`
-
-	read *ghapp.PR // in the same call; not kept
 }
 
 // Land makes c one commit on the issue's branch, which is created at c.Base if
@@ -188,31 +118,23 @@ type landedRecord struct {
 // that GitHub's replicas lag: come back.
 func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 	ctx = ghapp.WithPurpose(ctx, "commit")
-	first, err := p.withBranch(ctx, c)
+	if err := p.makeBranch(ctx, c); err != nil {
+		return Landed{}, err
+	}
+	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
+		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
+		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c) },
+		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c) })
 	if err != nil {
 		return Landed{}, err
 	}
-	rec := first
-	if first.OID == "" {
-		if rec, err = p.land(ctx, c, false); err != nil {
-			return Landed{}, err
-		}
-	}
-	landed := Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}
-	if rec.read != nil {
-		// The commit has landed, whoever's the pull request is.
-		if own, err := p.own(ctx, *rec.read); err == nil {
-			landed.PR = &own
-		}
-	}
-	return landed, nil
+	return Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}, nil
 }
 
-// withBranch makes the branch once per run, and c on it in the same call: the record is
-// empty where the branch was made before. One that was there before the run is taken as it
+// makeBranch makes the branch once per run. One that was there before the run is taken as it
 // is; one that a person deletes after the first commit is not made again.
-func (p *Publisher) withBranch(ctx context.Context, c Commit) (first landedRecord, err error) {
-	_, err = effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
+func (p *Publisher) makeBranch(ctx context.Context, c Commit) error {
+	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
 		map[string]string{"base": c.Base},
 		func(ctx context.Context) (struct{}, bool, error) {
 			_, err := p.GitHub.Branch(ctx, p.Branch)
@@ -222,33 +144,46 @@ func (p *Publisher) withBranch(ctx context.Context, c Commit) (first landedRecor
 			return struct{}{}, err == nil, err
 		},
 		func(ctx context.Context) (struct{}, error) {
-			first, err = p.land(ctx, c, true)
+			err := p.GitHub.CreateBranch(ctx, p.Branch, c.Base)
+			if errors.Is(err, ghapp.ErrExists) {
+				err = nil
+			}
+			if class, _ := ghapp.Classify(err); class == ghapp.Invalid {
+				err = p.explainNoBranch(ctx, err)
+			}
 			return struct{}{}, err
 		})
-	return first, err
+	return err
 }
 
-// land makes the commit once; newBranch says whether its branch is made along with it.
-func (p *Publisher) land(ctx context.Context, c Commit, newBranch bool) (landedRecord, error) {
-	return effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
-		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
-		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c, newBranch) },
-		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c, newBranch) })
+// explainNoBranch is why GitHub does not make the branch, where another branch is in its way.
+func (p *Publisher) explainNoBranch(ctx context.Context, failed error) error {
+	for i, c := range p.Branch {
+		if c != '/' {
+			continue
+		}
+		if _, err := p.GitHub.Branch(ctx, p.Branch[:i]); err == nil {
+			return &run.UserError{
+				Message: fmt.Sprintf("the branch `%s` cannot be made, since there is a branch `%s`", p.Branch, p.Branch[:i]),
+				Hint:    fmt.Sprintf("rename or delete the branch `%s`", p.Branch[:i]), Err: failed,
+			}
+		}
+	}
+	return failed
 }
 
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
-func (p *Publisher) commit(ctx context.Context, c Commit, newBranch bool) (landedRecord, error) {
+func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) {
 	in, err := p.input(ctx, c)
 	if err != nil {
 		return landedRecord{}, err
 	}
-	in.NewBranch = newBranch
 	made, err := p.send(ctx, in)
-	if errors.Is(err, ghapp.ErrStale) || newBranch && errors.Is(err, ghapp.ErrNotFound) {
+	if errors.Is(err, ghapp.ErrStale) || errors.Is(err, ghapp.ErrNotFound) {
 		// Either somebody moved the branch, or a replica has not heard of our own last
 		// commit or of the new branch yet; in the second case trying again helps.
-		if rec, ok, lookErr := p.adopt(ctx, c, newBranch); lookErr != nil || ok {
+		if rec, ok, lookErr := p.adopt(ctx, c); lookErr != nil || ok {
 			return rec, lookErr
 		}
 		made, err = p.send(ctx, in)
@@ -260,7 +195,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit, newBranch bool) (lande
 		// The commit may have landed all the same, or the branch be gone.
 		switch class, _ := ghapp.Classify(err); class {
 		case ghapp.Stale, ghapp.Transient, ghapp.NotFound:
-			if rec, ok, lookErr := p.adopt(ctx, c, newBranch); ok || errors.Is(lookErr, ErrBranchMoved) {
+			if rec, ok, lookErr := p.adopt(ctx, c); ok || errors.Is(lookErr, ErrBranchMoved) {
 				return rec, lookErr
 			}
 		}
@@ -272,11 +207,6 @@ func (p *Publisher) commit(ctx context.Context, c Commit, newBranch bool) (lande
 func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) {
 	if !in.gitData {
 		return p.GitHub.CreateCommit(ctx, in.CommitInput)
-	}
-	if in.NewBranch {
-		if err := p.GitHub.CreateBranch(ctx, in.Branch, in.ExpectedHead); err != nil && !errors.Is(err, ghapp.ErrExists) {
-			return ghapp.Commit{}, err
-		}
 	}
 	return p.GitHub.CreateCommitGitData(ctx, in.GitDataInput)
 }
@@ -295,19 +225,15 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 		}
 	}
 	headline, _ := split(p.Mask, c)
-	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID, read: made.PR}, nil
+	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID}, nil
 }
 
 // adopt looks whether the head of the branch is the commit that c asks for: on
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
-// c.Base holds none, nor does one that is not there and may be new; any other head is a
-// MovedError.
-func (p *Publisher) adopt(ctx context.Context, c Commit, newBranch bool) (landedRecord, bool, error) {
+// c.Base holds none; any other head is a MovedError.
+func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, error) {
 	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
-	if newBranch && errors.Is(err, ghapp.ErrNotFound) {
-		return landedRecord{}, false, nil
-	}
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
 	}
@@ -351,7 +277,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 	screened := screen(changes, c.Protected, c.Own)
 	refused := slices.Concat(screened.Refused, screened.Protected)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: c.BaseTree, Tree: c.Tree}
-	in.Branch, in.ExpectedHead, in.PR = p.Branch, c.Base, p.PR
+	in.Branch, in.ExpectedHead = p.Branch, c.Base
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0
 	if len(refused) > 0 {

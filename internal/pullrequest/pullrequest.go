@@ -59,16 +59,6 @@ type Publisher struct {
 
 	// shown is when showing how the run stands was last tried.
 	shown time.Time
-	// seen is the pull request as it was read along with the last commit, nil once
-	// it was made use of.
-	seen *seenPR
-}
-
-// seenPR is a pull request as it was when a commit landed.
-type seenPR struct {
-	pr   ghapp.PR
-	head string
-	at   time.Time
 }
 
 var _ loop.Publisher = (*Publisher)(nil)
@@ -78,9 +68,6 @@ func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Pu
 		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
 		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady,
 		ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
-	}
-	if s.PullRequest != nil {
-		pub.PR = s.PullRequest.Number
 	}
 	return pub
 }
@@ -126,10 +113,6 @@ func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	if err != nil {
 		return loop.Landed{}, explainNotLanded(err)
 	}
-	p.seen = nil
-	if landed.PR != nil {
-		p.seen = &seenPR{pr: *landed.PR, head: landed.OID, at: p.Now()}
-	}
 	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID,
 		Verified: &landed.Verified}, nil
 }
@@ -139,7 +122,10 @@ func explainNotLanded(err error) error {
 	var policy *publish.PolicyError
 	var moved *publish.MovedError
 	var odd *publish.CommitError
+	var byPerson *run.UserError
 	switch {
+	case errors.As(err, &byPerson):
+		return err
 	case errors.As(err, &moved) && moved.Head == "":
 		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
 	case errors.Is(err, publish.ErrBranchMoved):
@@ -234,7 +220,7 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, nil
 	}
 	if read.Number == 0 {
-		if read, err = p.read(ctx, pub, s); err != nil {
+		if read, err = pub.ReadPR(ctx, s.PullRequest.Number); err != nil {
 			return nil, err
 		}
 	}
@@ -276,20 +262,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	out := pullRequestOf(pr)
 	out.Head = s.Head
 	return out, nil
-}
-
-// seenFor is how long a pull request that was read along with a commit is taken
-// for what it is.
-const seenFor = 5 * time.Second
-
-// read gives the run's pull request as it is.
-func (p *Publisher) read(ctx context.Context, pub *publish.Publisher, s loop.State) (ghapp.PR, error) {
-	seen, number := p.seen, s.PullRequest.Number
-	p.seen = nil
-	if seen != nil && seen.pr.Number == number && seen.head == s.Head && p.Now().Before(seen.at.Add(seenFor)) {
-		return seen.pr, nil
-	}
-	return pub.ReadPR(ctx, number)
 }
 
 func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
