@@ -9,7 +9,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -25,6 +24,12 @@ func TestATaskThatAPersonChangedIsJudgedAnew(t *testing.T) {
 		switch {
 		case s.TaskID != "T1":
 			w.work["src/"+s.TaskID] = "done"
+			if s.TaskID == "T3" && !edited { // T1 is given up by now
+				edited = true
+				_, list, _ := strings.Cut(w.trees[w.head().Tree][progressPath], "## Tasks\n")
+				line, _, _ := strings.Cut(list, "\n")
+				w.push(line, "- [ ] T1 (P1) one, with the path of the file written down")
+			}
 		case !edited:
 		case len(jobs) < 2:
 			jobs = append(jobs, s.Job)
@@ -36,20 +41,6 @@ func TestATaskThatAPersonChangedIsJudgedAnew(t *testing.T) {
 			return completed("hm")
 		}
 		return claimed()
-	}
-	w.edit = func(s loop.State) *loop.PlanEdit {
-		doc, err := progress.Parse([]byte(s.Progress))
-		if err != nil {
-			t.Fatal(err)
-		}
-		was := doc.Tasks()
-		if was[0].Status != run.TaskBlocked {
-			return nil
-		}
-		edited = true
-		now := slices.Clone(was)
-		now[0].Status, now[0].Reason, now[0].Title = run.TaskOpen, "", "one, with the path of the file written down"
-		return &loop.PlanEdit{Was: was, Now: now}
 	}
 	s := w.drive(loop.NewState(request(t, "- [ ] (P1) one\n- [ ] two\n- [ ] three\n"), w.now), nil)
 	if want := []prompt.Job{prompt.JobBuild, prompt.JobBuild, prompt.JobBuild}; s.End != run.EndAllTasksComplete ||

@@ -123,14 +123,14 @@ func (e *Engine) publish(ctx context.Context, s *State) (again bool, err error) 
 	if pr == nil {
 		return false, nil
 	}
-	edit := pr.Edit
-	pr.Edit = nil
+	ticks := pr.Ticks
+	pr.Ticks = nil
 	s.PullRequest = pr
 	s.followPullRequest()
-	if edit == nil {
+	if len(ticks) == 0 {
 		return false, nil
 	}
-	return true, e.takeInTasks(s, *edit)
+	return true, e.takeInTicks(s, ticks)
 }
 
 // Stale says whether what people see lacks a commit that has landed: showing it
@@ -149,7 +149,7 @@ func (e *Engine) Refresh(ctx context.Context, s State) (State, error) {
 	}
 	switch {
 	case pr == nil:
-	case pr.Edit != nil:
+	case len(pr.Ticks) > 0:
 		shown := *s.PullRequest
 		shown.Head = s.Head // until the edit is taken in there is no more to show
 		s.PullRequest = &shown

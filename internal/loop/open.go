@@ -109,17 +109,16 @@ func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
 	return e.applyMerge(s, progress.Merge(base, host, human))
 }
 
-// takeInTasks merges what people made of the task list in the pull request.
-func (e *Engine) takeInTasks(s *State, edit PlanEdit) error {
+// takeInTicks merges what people made of the boxes in the pull request.
+func (e *Engine) takeInTicks(s *State, ticks map[string]bool) error {
 	host, err := s.document(s.Progress)
 	if err != nil {
 		return fmt.Errorf("read the accepted progress: %w", err)
 	}
-	doc, err := e.applyMerge(s, progress.MergeTasks(edit.Was, edit.Now, host))
+	doc, err := e.applyMerge(s, progress.MergeTicks(host, ticks))
 	if err != nil {
 		return err
 	}
-	doc.AssignIDs()
 	s.Progress = s.text(doc)
 	return nil
 }

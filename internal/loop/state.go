@@ -480,13 +480,10 @@ type PullRequest struct {
 	// merged, too.
 	Base           string
 	Closed, Merged bool
-	// Edit is what people made of the task list in Body, nil for nothing. It is
-	// only handed over, never stored.
-	Edit *PlanEdit `json:",omitempty"`
+	// Ticks are the boxes in Body that people ticked or emptied, by the ids of their
+	// tasks. They are only handed over, never stored.
+	Ticks map[string]bool `json:",omitempty"`
 }
-
-// PlanEdit is a task list as people were shown it, and as they left it.
-type PlanEdit struct{ Was, Now []run.Task }
 
 // Request is what an entry point asks a new run to do, with the settings that it asks
 // for. Of those, what is left empty is the repository's to choose.

@@ -81,7 +81,7 @@ type world struct {
 	lost bool
 	// edit is what people have made of the task list, until the list was
 	// written anew.
-	edit    func(loop.State) *loop.PlanEdit
+	edit    func(loop.State) map[string]bool
 	written bool
 }
 
@@ -358,7 +358,7 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 		case s.PullRequest.Body == "edited":
 			w.written = true
 		case edit != nil:
-			pr.Body, pr.Edit = "edited", edit
+			pr.Body, pr.Ticks = "edited", edit
 		}
 	}
 	return pr, nil

@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -119,7 +118,7 @@ func (d *Doc) redo(edits []hostEdit) error {
 			t.Status = e.task.Status
 			continue
 		}
-		start, _, stop := d.block(e.place)
+		start, stop := d.block(e.place)
 		ps = append(ps, patch{start, stop, d.withEOL(e.lines)})
 		t.ID, t.Title, t.Status = e.task.ID, e.task.Title, e.task.Status
 	}
@@ -128,16 +127,14 @@ func (d *Doc) redo(edits []hostEdit) error {
 
 // lines are the lines of task i with plain newlines.
 func (d *Doc) lines(i int) string {
-	start, _, stop := d.block(i)
+	start, stop := d.block(i)
 	return strings.TrimRight(strings.ReplaceAll(string(d.src[start:stop]), "\r\n", "\n"), "\n") + "\n"
 }
 
-// block is where task i stands: its first line, the line after its text, and
-// the line after all that belongs to it.
-func (d *Doc) block(i int) (start, body, stop int) {
+// block is where task i stands: its first line, and the line after all that belongs to it.
+func (d *Doc) block(i int) (start, stop int) {
 	t := &d.tasks[i]
-	body = lineEnd(d.src, max(t.textEnd-1, t.box))
-	return lineStart(d.src, t.item), body, max(body, t.end)
+	return lineStart(d.src, t.item), max(lineEnd(d.src, max(t.textEnd-1, t.box)), t.end)
 }
 
 // statusPatches give t the box and the mark of another.
@@ -266,89 +263,27 @@ func (m *Merged) mergeTexts(base, host, human *Doc) {
 	}
 }
 
-// MergeTasks puts into host what people did to a list of its tasks that shows no more than
-// titles, boxes and marks, such as that in a pull request: base is the list as it was
-// shown, human what became of it. Boxes, marks and new tasks count; what else was changed
-// is answered by a sentence.
-func MergeTasks(base, human []run.Task, host *Doc) Merged {
-	was, now := bareTasks(base), bareTasks(human)
-	delta := diffTasks(was, now)
+// MergeTicks puts into host the boxes that people ticked or emptied where its tasks are
+// shown, such as in a pull request, by the ids of the tasks. A task whose box was emptied
+// is open again.
+func MergeTicks(host *Doc, ticks map[string]bool) Merged {
 	m := Merged{Doc: host.Clone()}
-	status := make(map[string]run.Task)
-	for i, to := range delta.to {
-		if to >= 0 {
-			status[was[i].ID] = now[to].Task
-		}
-	}
-	other := false
-	for _, c := range delta.Changes {
-		var err error
-		switch c.Kind {
-		case ChangeTicked:
-			err = m.Doc.Tick(c.TaskID)
-		case ChangeUnticked, ChangeReopened:
-			err = m.Doc.Reopen(c.TaskID)
-		case ChangeSkipped, ChangeBlocked:
-			err = m.Doc.setMark(c.TaskID, status[c.TaskID].Status, cmp.Or(status[c.TaskID].Reason, "by a person"))
-		case ChangeAdded:
-			continue
-		case ChangeRemoved, ChangeReworded, ChangeMoved, ChangeOrder, ChangeSection:
-			other = true
+	for _, t := range host.tasks {
+		want, shown := ticks[t.ID]
+		if !shown || want == (t.Status == run.TaskDone) {
 			continue
 		}
-		if err != nil {
-			t, _ := host.Task(c.TaskID)
-			m.conflict("%s %q could not be %s any more: it is %s.", c.TaskID, c.Text, c.Kind, cmp.Or(t.Status, "gone"))
+		kind, edit := ChangeUnticked, m.Doc.Reopen
+		if want {
+			kind, edit = ChangeTicked, m.Doc.Tick
+		}
+		if err := edit(t.ID); err != nil {
+			m.conflict("%s could not be %s.", quote(&t), kind)
 			continue
 		}
-		m.Changes = append(m.Changes, c)
-	}
-	m.addListed(slices.Concat(host.tasks, was), now, delta.added)
-	if other {
-		m.conflict("Only boxes and new tasks count in this list. To change, move or remove a task, edit progress.md on the branch.")
+		m.Changes = append(m.Changes, Change{kind, t.ID, plain(t.Title)})
 	}
 	return m
-}
-
-// addListed adds the tasks that people wrote into a list. A title that the document has is
-// no new task: it was pasted once more, or the run added it, too.
-func (m *Merged) addListed(old, now []task, added []int) {
-	known := make(map[string]bool)
-	for i := range old {
-		known[old[i].Title] = true
-	}
-	var fresh []run.Task
-	for _, i := range added {
-		if t := now[i].Task; !known[t.Title] {
-			t.ID = ""
-			fresh = append(fresh, t)
-		}
-	}
-	ids, err := m.Doc.AddTasks(fresh...)
-	if err != nil {
-		m.conflict("The new tasks could not be added: %v.", err)
-		return
-	}
-	for i, t := range fresh {
-		if t.Status == run.TaskDone && m.Doc.Tick(ids[i]) != nil {
-			m.conflict("The new task %s could not be ticked.", ids[i])
-		}
-		m.Changes = append(m.Changes, Change{ChangeAdded, ids[i], plain(t.Title)})
-	}
-}
-
-// bareTasks are tasks without a document. Two of one id are told apart by their titles.
-func bareTasks(ts []run.Task) []task {
-	out := make([]task, len(ts))
-	seen := make(map[string]bool, len(ts))
-	for i, t := range ts {
-		if seen[t.ID] {
-			t.ID = ""
-		}
-		seen[t.ID] = true
-		out[i] = task{Task: t}
-	}
-	return out
 }
 
 // quote names a task for a sentence.

@@ -336,119 +336,45 @@ func FuzzMerge(f *testing.F) {
 	})
 }
 
-// People's edits of a list that shows titles and boxes only.
-func TestMergeTasks(t *testing.T) {
+// Boxes that people tick or empty where the list is shown.
+func TestMergeTicks(t *testing.T) {
 	t.Parallel()
-	type tasks = []run.Task
-	base := tasks{
-		{ID: "T1", Title: "Serialise the report", Status: run.TaskDone},
-		{ID: "T2", Title: "Wire the flag", Status: run.TaskOpen},
-		{ID: "T3", Title: "Run the `whole` suite", Status: run.TaskOpen}, // as it was shown
-	}
-	with := func(change func(ts tasks) tasks) tasks { return change(slices.Clone(base)) }
-	set := func(i int, s run.TaskStatus) tasks {
-		return with(func(ts tasks) tasks { ts[i].Status = s; return ts })
-	}
-	const other = "Only boxes and new tasks count in this list. To change, move or remove a task, edit progress.md on the branch."
 	tests := []struct {
-		name     string
-		host     edits
-		human    tasks
-		result   edits // done to the host's file
-		conflict string
+		name   string
+		host   edits
+		ticks  map[string]bool
+		result edits // done to the host's file
+		told   []string
 	}{
-		{name: "nothing", human: base},
-		{name: "ticks", human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"}},
-		{name: "ticks what is done", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskDone)},
-		{name: "unticks", human: set(0, run.TaskOpen), result: edits{"[x] T1", "[ ] T1"}},
-		{name: "skips", human: set(2, run.TaskSkipped), result: edits{"suite\n", "suite (skipped: by a person)\n"}},
+		{name: "nothing"},
 		{
-			name: "skips what is done meanwhile", host: edits{"[ ] T2", "[x] T2"}, human: set(1, run.TaskSkipped),
-			conflict: `T2 "Wire the flag" could not be skipped any more: it is done.`,
+			name: "ticks", ticks: map[string]bool{"T2": true, "T9": true}, result: edits{"[ ] T2", "[x] T2"},
+			told: []string{`Taken in: T2 "Wire the flag" ticked.`},
+		},
+		{name: "ticks what is done", host: edits{"[ ] T2", "[x] T2"}, ticks: map[string]bool{"T2": true}},
+		{
+			name: "unticks", ticks: map[string]bool{"T1": false, "T2": false}, result: edits{"[x] T1", "[ ] T1"},
+			told: []string{`Taken in: T1 "Serialise the report" unticked.`},
 		},
 		{
 			name: "ticks what is given up meanwhile", host: edits{"the flag\n", "the flag (blocked: why)\n"},
-			human: set(1, run.TaskDone), result: edits{"[ ] T2", "[x] T2"},
+			ticks: map[string]bool{"T2": true}, result: edits{"[ ] T2", "[x] T2"},
+			told: []string{`Taken in: T2 "Wire the flag" ticked.`},
 		},
-		{
-			name: "rewords", human: with(func(ts tasks) tasks { ts[1].Title = "Wire it <!-- x"; return ts }), conflict: other,
-		},
-		{name: "adds", human: with(func(ts tasks) tasks {
-			return slices.Insert(ts, 1, run.Task{ID: "T3", Title: "New <!--", Status: run.TaskOpen},
-				run.Task{Title: "Newer", Status: run.TaskDone})
-		}), result: edits{"suite\n", "suite\n- [ ] T4 New &lt;!--\n- [x] T5 Newer\n"}},
-		{name: "removes", human: base[:2], conflict: other},
-		{
-			name: "reorders and ticks", human: tasks{base[1], base[0], {ID: "T3", Title: base[2].Title, Status: run.TaskDone}},
-			result: edits{"[ ] T3", "[x] T3"}, conflict: other,
-		},
-		{
-			name: "the host has more", host: edits{"suite\n", "suite\n- [ ] T4 More\n"}, human: set(1, run.TaskDone),
-			result: edits{"[ ] T2", "[x] T2"},
-		},
-		{
-			name: "both think of the same", host: edits{"suite\n", "suite\n- [ ] T4 More\n"},
-			human: append(slices.Clone(base), run.Task{Title: "More", Status: run.TaskOpen}),
-		},
-		{name: "pasted twice", human: slices.Concat(base, base)},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			host := tc.host.apply(t, sample(false))
-			m := MergeTasks(base, tc.human, parse(t, host))
+			m := MergeTicks(parse(t, host), tc.ticks)
 			if diff := cmp.Diff(tc.result.apply(t, host), string(m.Doc.Bytes())); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got := strings.Join(m.Conflicts, " "); got != tc.conflict {
-				t.Errorf("told %q, want %q", got, tc.conflict)
+			if diff := cmp.Diff(tc.told, m.Sentences()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-}
-
-// Whatever a list becomes, titles never act as anything but titles, and no task goes.
-func TestMergeTasksIsSafe(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		host := mustParse(t, sample(rapid.Bool().Draw(t, "crlf")))
-		base := host.Tasks()
-		human := rapid.Permutation(base).Draw(t, "order")
-		human = human[:rapid.IntRange(0, len(human)).Draw(t, "left")]
-		for range rapid.IntRange(0, 3).Draw(t, "edits") {
-			task := run.Task{
-				ID: rapid.SampledFrom([]string{"", "T1", "T9"}).Draw(t, "id"), Title: evil().Draw(t, "title"), Status: run.TaskOpen,
-			}
-			if i := rapid.IntRange(0, len(human)).Draw(t, "at"); i < len(human) && rapid.Bool().Draw(t, "reword") {
-				human[i].Title = task.Title
-			} else {
-				human = slices.Insert(human, i, task)
-			}
-		}
-		m := MergeTasks(base, human, host)
-		got := mustParse(t, string(m.Doc.Bytes()))
-		if diff := cmp.Diff(got.Tasks(), m.Doc.Tasks()); diff != "" {
-			t.Fatalf("the tasks in memory are others:\n%s", diff)
-		}
-		if diff := cmp.Diff(outline(host), outline(got)); diff != "" {
-			t.Fatalf("sections: %s", diff)
-		}
-		known, done := make(map[string]run.Task), 0
-		for _, task := range got.Tasks() {
-			known[task.ID] = task
-			if task.Status == run.TaskDone {
-				done++
-			}
-		}
-		for _, task := range base {
-			if known[task.ID].Title != task.Title {
-				t.Fatalf("%s is lost:\n%s", task.ID, got.Bytes())
-			}
-		}
-		if done > 1 {
-			t.Fatalf("%d ticks\n%s", done, got.Bytes())
-		}
-	})
 }
 
 func TestSentences(t *testing.T) {
@@ -488,31 +414,7 @@ func TestSentencesAreInert(t *testing.T) {
 			t.Errorf("%q: %v", attack, m.Sentences())
 		}
 		inert(t, m.Sentences())
-		byTasks := MergeTasks(base.Tasks(), human.Tasks(), host)
-		if len(byTasks.Conflicts) == 0 {
-			t.Errorf("%q: %v", attack, byTasks.Sentences())
-		}
-		inert(t, byTasks.Sentences())
-	}
-}
-
-// C4: a list that people doubled, cut or filled to the brim costs little time and none of
-// the host's tasks.
-func TestMergeTasksOfMany(t *testing.T) {
-	t.Parallel()
-	host := parse(t, sample(false))
-	base := host.Tasks()
-	var many []run.Task
-	for i := range 10_000 {
-		many = append(many, run.Task{ID: "T1", Title: fmt.Sprintf("new %d", i), Status: run.TaskOpen})
-	}
-	m := MergeTasks(base, slices.Concat(many, base, base), host)
-	got := m.Doc.Tasks()
-	if len(got) != len(many)+len(base) {
-		t.Fatalf("%d tasks", len(got))
-	}
-	if diff := cmp.Diff(base, got[:len(base)]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		inert(t, MergeTicks(host, map[string]bool{"T1": false, "T2": false}).Sentences())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Properties are tried on the same values each time; `make seeds` draws others.
@@ -42,10 +43,8 @@ func document(t *testing.T) *progress.Doc {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range []string{"Reports are written by internal/report.", "make test takes a minute."} {
-		if err := learn(d, l); err != nil {
-			t.Fatal(err)
-		}
+	if err := learn(d, "Reports are written by internal/report.", "make test takes a minute."); err != nil {
+		t.Fatal(err)
 	}
 	return d
 }
@@ -69,9 +68,13 @@ func render(t *testing.T, in Input) string {
 	return s
 }
 
-// learn adds one line to what was learned.
-func learn(d *progress.Doc, text string) error {
-	return d.SetSection(progress.SectionLearnings, d.Section(progress.SectionLearnings)+"\n- "+text)
+// learn writes down what was learned, a line each.
+func learn(d *progress.Doc, texts ...string) error {
+	var lines []string
+	for _, text := range texts {
+		lines = append(lines, "- "+strs.Cut(strs.OneLine(text), 2000))
+	}
+	return d.SetSection(progress.SectionLearnings, strings.Join(lines, "\n"))
 }
 
 func TestGolden(t *testing.T) {
@@ -153,9 +156,7 @@ func TestNoMarkerInOurWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range progress.Judge(in.Progress, after, "T2").Violations {
-		in.Violations = append(in.Violations, v)
-	}
+	in.Violations = append(in.Violations, progress.Judge(in.Progress, after, "T2").Violations...)
 	if len(in.Violations) == 0 {
 		t.Fatal("a marker with a task open is no violation")
 	}
@@ -271,12 +272,11 @@ func TestLongTextIsCut(t *testing.T) {
 	in.PlanText = "first " + strings.Repeat("é", 48<<10)
 	in.LastFailure = "first " + strings.Repeat("é", 16<<10) + " last failure"
 	d := document(t)
+	var learned []string
 	for i := range 40 {
-		if err := learn(d, fmt.Sprint(i, strings.Repeat("é", 900))); err != nil {
-			t.Fatal(err)
-		}
+		learned = append(learned, fmt.Sprint(i, strings.Repeat("é", 900)))
 	}
-	if err := learn(d, "newest learning"); err != nil {
+	if err := learn(d, append(learned, "newest learning")...); err != nil {
 		t.Fatal(err)
 	}
 	in.Progress = d
@@ -317,10 +317,12 @@ func TestFitsInAnyCase(t *testing.T) {
 		if err := d.SetTasks([]run.Task{in.Task}); err != nil {
 			rt.Fatal(err)
 		}
+		var learned []string
 		for range 60 {
-			if err := learn(d, text("learning")); err != nil {
-				rt.Fatal(err)
-			}
+			learned = append(learned, text("learning"))
+		}
+		if err := learn(d, learned...); err != nil {
+			rt.Fatal(err)
 		}
 		in.Progress = d
 		got, err := Render(Templates{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -227,7 +226,8 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 	}
 	if ticks := publish.Ticks(known, read.Body); len(ticks) > 0 {
 		shown := pullRequestOf(read)
-		shown.Edit = editOf(v.Tasks, ticks)
+		// GitHub lets those who may write to the repository edit the App's pull request, and nobody else.
+		shown.Ticks = ticks
 		return shown, nil
 	}
 	pr, err := pub.UpdatePR(ctx, read, v)
@@ -267,21 +267,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
 	return &loop.PullRequest{Number: pr.Number, NodeID: pr.NodeID, URL: pr.URL, Draft: pr.Draft, Body: pr.Body,
 		Base: pr.BaseRef, Closed: pr.State == "closed", Merged: pr.Merged}
-}
-
-// editOf is what people made of the boxes of the task list. GitHub lets those who
-// may write to the repository edit the App's pull request, and nobody else.
-func editOf(tasks []run.Task, ticks map[string]bool) *loop.PlanEdit {
-	edit := &loop.PlanEdit{Was: slices.Clone(tasks), Now: slices.Clone(tasks)}
-	for i, t := range tasks {
-		if ticked, ok := ticks[t.ID]; ok {
-			edit.Was[i].Status, edit.Now[i].Status = run.TaskDone, run.TaskOpen
-			if ticked {
-				edit.Was[i].Status, edit.Now[i].Status = run.TaskOpen, run.TaskDone
-			}
-		}
-	}
-	return edit
 }
 
 // extraTroubles is how many steps in a row may fail before a check run or a label that

@@ -66,21 +66,6 @@ type Plan struct {
 	// Patterns and Learnings are what earlier iterations wrote down.
 	Patterns  []string
 	Learnings []string
-	// Other names the sections or fields that this view leaves out.
-	Other []string
-}
-
-// keeps are the sections of records, which hold no tasks, by their names in our
-// own.
-func (f Format) keeps() []string {
-	switch f {
-	case Progress, Rslph:
-		return []string{progress.SectionTesting, progress.SectionCompleted, progress.SectionAttempts, progress.SectionLog}
-	case Portable:
-		return []string{progress.SectionCompleted}
-	case PRD, Specum, FixPlan, Ralphex, Checklist:
-	}
-	return nil
 }
 
 // Task is a task with what other systems say about it. The ID is the one it
@@ -310,7 +295,7 @@ func (p *Plan) clone() Plan {
 	c := *p
 	c.Description = slices.Clone(p.Description)
 	c.Tasks = slices.Clone(p.Tasks)
-	c.Patterns, c.Learnings, c.Other = slices.Clone(p.Patterns), slices.Clone(p.Learnings), slices.Clone(p.Other)
+	c.Patterns, c.Learnings = slices.Clone(p.Patterns), slices.Clone(p.Learnings)
 	return c
 }
 
@@ -320,16 +305,6 @@ func errDone(t Task) error {
 }
 
 func noTask(i, n int) error { return fmt.Errorf("%w: number %d of %d", ErrNoTask, i+1, n) }
-
-// others collects names once each.
-type others map[string]bool
-
-func (o others) add(p *Plan, name string) {
-	if !o[name] {
-		o[name] = true
-		p.Other = append(p.Other, name)
-	}
-}
 
 // failAt is an error a person can fix, at a byte of src.
 func failAt(name string, src []byte, at int, message, hint string) error {

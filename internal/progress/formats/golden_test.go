@@ -227,7 +227,6 @@ func describe(p formats.Plan) string {
 	}
 	put("pattern", p.Patterns...)
 	put("learned", p.Learnings...)
-	put("other", p.Other...)
 	fmt.Fprintf(&b, "marked %v, done %v, %+v\n", p.MarkedDone, p.Done(), p.Counts())
 	return b.String()
 }

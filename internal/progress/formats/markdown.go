@@ -35,11 +35,10 @@ type markdown struct {
 
 // head is an ATX heading at the top level.
 type head struct {
-	level       int
-	text        string
-	start, body int // first byte of its line, and of the next
-	textEnd     int
-	kind        kind
+	level   int
+	text    string
+	textEnd int
+	kind    kind
 }
 
 // item is a list item with a check box.
@@ -89,7 +88,9 @@ func (m *markdown) index() {
 	// of the ways in which hostile text is slow.
 	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 	w.blocks(p.Parse(text.NewReader(body)))
-	m.kinds()
+	for i := range m.heads {
+		m.heads[i].kind = m.kind(i)
+	}
 	m.boxes = make(map[int][]int)
 	for i, it := range m.items {
 		m.boxes[it.head] = append(m.boxes[it.head], i)
@@ -126,8 +127,7 @@ func (w *walker) blocks(root ast.Node) {
 			}
 			end := seg.Start + len(bytes.TrimRight(w.src[seg.Start:seg.Stop], " \t\r\n"))
 			w.heads = append(w.heads, head{
-				level: h.Level, text: strs.OneLine(string(w.src[seg.Start:end])),
-				start: start + w.skip, body: lineEnd(w.src, seg.Start) + w.skip, textEnd: end + w.skip,
+				level: h.Level, text: strs.OneLine(string(w.src[seg.Start:end])), textEnd: end + w.skip,
 			})
 			continue
 		case ast.KindList:
@@ -225,13 +225,6 @@ func (w *walker) text(n ast.Node) string {
 		b.WriteByte(' ')
 	}
 	return plainText(oneLine(b.String(), maxText))
-}
-
-func lineEnd(src []byte, pos int) int {
-	if i := bytes.IndexByte(src[pos:], '\n'); i >= 0 {
-		return pos + i + 1
-	}
-	return len(src)
 }
 
 var (
@@ -484,41 +477,16 @@ type kind int
 
 const (
 	kindOther kind = iota
-	kindTasks
 	kindAbout
 	kindLearnings
 	kindPatterns
-	kindStatus
-	kindKept
 )
-
-// kinds tells what each heading begins. What stands in a section that is kept
-// belongs to it.
-func (m *markdown) kinds() {
-	kept := make(map[string]bool)
-	inside := false
-	for i := range m.heads {
-		h := &m.heads[i]
-		h.kind = m.kind(i)
-		if h.level > 2 {
-			if inside {
-				h.kind = kindKept
-			}
-			continue
-		}
-		name := progress.Canonical(h.text)
-		inside = h.level == 2 && h.kind == kindOther && !kept[name] && slices.Contains(m.format.keeps(), name)
-		if inside {
-			kept[name], h.kind = true, kindKept
-		}
-	}
-}
 
 // kind tells what the section under heading i is by its name.
 func (m *markdown) kind(i int) kind {
 	switch h := m.heads[i]; fold(h.text) {
-	case "status":
-		return kindStatus
+	case "status", "tasks", "task list", "tasks completed":
+		return kindOther
 	case "analysis", "overview":
 		return kindAbout
 	case "learnings":
@@ -529,8 +497,6 @@ func (m *markdown) kind(i int) kind {
 		}
 	case "codebase patterns":
 		return kindPatterns
-	case "tasks", "task list", "tasks completed":
-		return kindTasks
 	}
 	if i == 0 {
 		return kindAbout // what stands before the first section
@@ -549,40 +515,13 @@ const (
 
 // sections reads what stands beside the tasks.
 func (m *markdown) sections() {
-	tasks := make(map[int]bool) // headings with tasks below
-	for _, it := range m.items {
-		if m.kindOf(it.head) == kindOther && it.head >= 0 {
-			tasks[it.head] = true
-		}
-	}
-	other, around := make(others), -1 // the section a sub-section belongs to
-	for i, h := range m.heads {
-		if m.format == Ralphex && headTaskRE().MatchString(h.text) {
-			tasks[i] = true
-		}
-		if h.level <= 2 {
-			around = i
-		}
-		if h.kind != kindOther || tasks[i] || m.blank(i) {
-			continue
-		}
-		if around >= 0 && m.heads[around].kind == kindOther {
-			h = m.heads[around]
-		}
-		other.add(&m.view, h.text)
-	}
-	omitted := -2 // the last heading whose prose was left out
 	for _, p := range m.prose {
 		switch m.kindOf(p.head) {
 		case kindAbout:
 			m.about(p)
 		case kindLearnings, kindPatterns:
 			m.note(p)
-		case kindOther, kindTasks:
-			if m.format != Ralphex && (tasks[p.head] || m.heads[p.head].kind == kindTasks) {
-				omitted = m.omit(p.head, omitted)
-			}
-		case kindStatus, kindKept:
+		case kindOther:
 		}
 	}
 }
@@ -593,14 +532,6 @@ func (m *markdown) kindOf(head int) kind {
 		return kindAbout
 	}
 	return m.heads[head].kind
-}
-
-// omit notes once a heading that prose among the tasks is not in the view.
-func (m *markdown) omit(head, last int) int {
-	if head != last {
-		m.view.Other = append(m.view.Other, "the text under "+m.heads[head].text)
-	}
-	return head
 }
 
 // about reads prose that describes the plan.
@@ -629,17 +560,6 @@ func (m *markdown) note(p prose) {
 		return
 	}
 	m.view.Learnings = append(m.view.Learnings, strings.TrimPrefix(p.text, prefixLearned))
-}
-
-// blank says whether there is nothing below heading i itself but, at most, the
-// head of a table.
-func (m *markdown) blank(i int) bool {
-	stop := len(m.src)
-	if i+1 < len(m.heads) {
-		stop = m.heads[i+1].start
-	}
-	body := strings.TrimSpace(string(m.src[m.heads[i].body:stop]))
-	return body == "" || body[0] == '|' && strings.Count(body, "\n") <= 1
 }
 
 // replace takes over new bytes if they read as a task file.

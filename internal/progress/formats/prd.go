@@ -83,12 +83,6 @@ func (p *prd) index() error {
 		return err
 	}
 	v.Description = lines(description)
-	other := make(others)
-	for _, m := range root.members() {
-		if !slices.Contains(prdKeys, m.name) {
-			other.add(&v, m.name)
-		}
-	}
 	list := root.get("userStories")
 	if list == nil {
 		return p.fail(root.start, `there is no "userStories"`,
@@ -104,11 +98,6 @@ func (p *prd) index() error {
 	order := make([]int, len(items))
 	for i, item := range items {
 		order[i] = i
-		for _, m := range item.members() {
-			if !slices.Contains(storyKeys, m.name) {
-				other.add(&v, "userStories."+m.name)
-			}
-		}
 		if stories[i], tasks[i], err = p.story(item); err != nil {
 			return err
 		}
