@@ -229,7 +229,9 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
-	r.cfg.Git.Close()
+	if r.cfg.Git != nil { // a job that only looks has none
+		r.cfg.Git.Close()
+	}
 	return errors.Join(errs...)
 }
 
