@@ -511,7 +511,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
-	catchingUp, repeating := a.keepCatchingUp(ctx), a.keepRepeating(ctx)
+	catchingUp := a.keepCatchingUp(ctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -521,7 +521,6 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 		err = server.Shutdown(grace)
 	}
 	catchingUp()
-	repeating()
 	grace, cancel := context.WithTimeout(a.log.WithContext(context.WithoutCancel(ctx)), 20*time.Second)
 	defer cancel()
 	err = errors.Join(err, endMetrics(grace), a.queue.Stop(grace), a.reconciler.Close(grace))
@@ -605,17 +604,6 @@ func (a *app) keepCatchingUp(ctx context.Context) (end func()) {
 			}
 		}
 	})
-	return func() {
-		cancel()
-		work.Wait()
-	}
-}
-
-// keepRepeating makes what failed and nothing waits for. What it returns ends that, and
-// waits for it.
-func (a *app) keepRepeating(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithCancel(a.log.WithContext(context.WithoutCancel(ctx)))
-	var work sync.WaitGroup
 	return func() {
 		cancel()
 		work.Wait()
