@@ -151,6 +151,9 @@ func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (N
 	}
 	for i := range s.Calls {
 		if s.Calls[i].queued() {
+			if s.Kept != nil {
+				e.loseKept(s)
+			}
 			return e.take(ctx, s, i)
 		}
 	}
@@ -173,7 +176,7 @@ func (e *Engine) callBeside(ctx context.Context, s *State, doc *progress.Doc, ta
 		c.WorkTree++
 	}
 	if !goesOn {
-		c.Laid = s.HeadTree
+		c.Laid, c.Kept = s.HeadTree, nil
 	}
 	tree, _ := e.Beside(c.WorkTree)
 	if err := tree.Reset(ctx, c.Laid); err != nil {
@@ -364,7 +367,8 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 	for len(s.Calls)+len(fresh) < most {
 		t, ok := choose(tasks, s, taken)
 		_, byAgent := s.Behind[t.ID]
-		marked := t.Parallel && (!byAgent || len(t.Files) > 0)
+		marked := t.Parallel && (!byAgent || len(t.Files) > 0) ||
+			len(busy) > 0 && s.Kept != nil && s.Kept.TaskID == t.ID // part of one that began beside them
 		if !ok || !marked || t.Verify ||
 			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {
 			break

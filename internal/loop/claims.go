@@ -244,7 +244,6 @@ func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 	if k == nil {
 		return nil
 	}
-	s.Kept = nil
 	there, err := e.Trees.Has(ctx, k.Tree)
 	if err != nil {
 		return fmt.Errorf("look for unfinished work: %w", err)
@@ -256,17 +255,23 @@ func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 		}
 	}
 	if !there || tree == "" {
-		delete(s.Partial, k.TaskID)
-		e.emit(run.Event{
-			Kind: run.EventTrouble, TaskID: k.TaskID,
-			Text: "the unfinished work at " + k.TaskID + " is lost; the task starts over",
-		}, s)
+		e.loseKept(s)
 		return nil
 	}
 	kept := *k
 	kept.Tree, kept.Head, kept.HeadTree = tree, s.Head, s.HeadTree
 	s.Kept = &kept
 	return e.layOut(ctx, s, tree)
+}
+
+// loseKept gives up unfinished work, and tells people.
+func (e *Engine) loseKept(s *State) {
+	task := s.Kept.TaskID
+	s.Kept = nil
+	delete(s.Partial, task)
+	e.emit(run.Event{
+		Kind: run.EventTrouble, TaskID: task, Text: "the unfinished work at " + task + " is lost; the task starts over",
+	}, s)
 }
 
 // carryOver gives unfinished work on the present head, "" where both changed one file.

@@ -1,10 +1,12 @@
 package loop_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -117,5 +119,70 @@ func TestRemovedTasksStayAway(t *testing.T) {
 	s = c.play(s, func(int) int { return 0 }, nil)
 	if got := c.tasks(s); len(got) != 3 || s.End != run.EndAllTasksComplete || c.moved == 0 {
 		t.Errorf("ended %s: %s with the tasks %+v", s.End, s.EndDetail, got)
+	}
+}
+
+// TestUnfinishedWorkOutlivesASplit: the first part of a task that was split beside others goes on
+// from what calls at the whole task left.
+func TestUnfinishedWorkOutlivesASplit(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t)
+	goesOn := false
+	c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		switch {
+		case s.Job == prompt.JobSplit:
+			w.add(s, "first half", "second half")
+			return completed("split")
+		case s.TaskID == "T2":
+			w.work["half.txt"] = "begun"
+			return completed("RALPH_RESULT: partial: the other half")
+		case s.TaskID == "T3":
+			goesOn = w.work["half.txt"] == "begun"
+		}
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	s := parallel(t, fourTasks[:strings.Index(fourTasks, "- [ ] T3")], 2)
+	s.Limits.PartialCalls = 1
+	last := []int{1, 0, 1} // T1 is at work all the time
+	s = c.play(s, func(n int) (i int) {
+		if len(last) > 0 {
+			i, last = min(last[0], n-1), last[1:]
+		}
+		return i
+	}, nil)
+	if s.End != run.EndAllTasksComplete || !goesOn {
+		t.Errorf("ended %s: %s; the first part finds the work: %v\n%s", s.End, s.EndDetail, goesOn, s.Progress)
+	}
+	if tip := c.world.trees[c.head().Tree]; tip["half.txt"] != "begun" || tip["src/T1.txt"] != "done" {
+		t.Errorf("work is lost: %v", tip)
+	}
+}
+
+// TestNobodyFindsWorkThatWaits: where the parts of a split task wait for approval, the next call
+// begins with what has landed, and people are told what is lost.
+func TestNobodyFindsWorkThatWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.Job == prompt.JobSplit {
+			w.add(s, "first half", "second half")
+			return completed("split")
+		}
+		if s.TaskID == "T1" {
+			w.work["half.txt"] = "begun"
+			return completed("RALPH_RESULT: partial: the other half")
+		}
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	s := loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now)
+	s.Limits.PartialCalls, s.Approved, s.KeepProgress = 1, "a plan", true
+	s = w.drive(s, nil)
+	if len(s.Commits) == 0 || w.trees[s.Commits[0].Tree]["half.txt"] != "" {
+		t.Errorf("ended %s: %s, with %d commits", s.End, s.EndDetail, len(s.Commits))
+	}
+	if !slices.ContainsFunc(w.events, func(ev run.Event) bool { return strings.Contains(ev.Text, "is lost") }) {
+		t.Error("nobody is told")
 	}
 }

@@ -155,15 +155,18 @@ func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, f
 			}
 		}
 	}
-	pick(func(t run.Task) bool {
-		return !slices.ContainsFunc(t.DependsOn, func(id string) bool {
-			return workable(state[id]) || state[id] == run.TaskBlocked
-		})
-	})
+	pick(func(t run.Task) bool { return free(t, state) })
 	if !found && len(taken) == 0 {
 		pick(func(t run.Task) bool { return inCircle(tasks, t.ID) && holdup(tasks, state, t.ID) == "" })
 	}
 	return best, found
+}
+
+// free says whether a task waits for no other.
+func free(t run.Task, state map[string]run.TaskStatus) bool {
+	return !slices.ContainsFunc(t.DependsOn, func(id string) bool {
+		return workable(state[id]) || state[id] == run.TaskBlocked
+	})
 }
 
 // standings is how each task stands; one whose attempts are used up is blocked.

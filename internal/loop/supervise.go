@@ -178,9 +178,6 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 		s.Parents[id] = s.TaskID
 	}
 	s.noteAuthor(s.person(parent), ids...)
-	if s.Kept != nil {
-		s.Kept.TaskID = ids[0]
-	}
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
 	s.endRecord()
 	done, total := progress.Counts(doc.Tasks())
@@ -194,7 +191,24 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	s.Progress = s.text(doc)
 	s.Brief = Brief{}
 	s.TaskID = ""
-	return Next{}, nil
+	return Next{}, e.handOn(ctx, s, doc.Tasks(), ids)
+}
+
+// handOn gives unfinished work at a task that was split to the first of its parts that may
+// begin now. That is the task at hand then, so that no other call finds the work.
+func (e *Engine) handOn(ctx context.Context, s *State, tasks []run.Task, parts []string) error {
+	if s.Kept == nil {
+		return nil
+	}
+	state := standings(tasks, s)
+	for _, t := range tasks {
+		if slices.Contains(parts, t.ID) && workable(state[t.ID]) && free(t, state) {
+			s.Kept.TaskID, s.TaskID = t.ID, t.ID
+			return nil
+		}
+	}
+	e.loseKept(s)
+	return e.layOut(ctx, s, s.HeadTree)
 }
 
 // How often all of the work is reviewed, and how many tasks one review may add.
