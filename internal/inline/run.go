@@ -356,7 +356,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 			Hint:    "continue with its original options, or discard it with --restart",
 		}
 	}
-	s.StopAfterCall = "" // who starts it again wants it to go on
+	s.StopAfterCall, s.StopReason = "", "" // who starts it again wants it to go on
 	s.Limits, s.Once, s.Ask = o.Limits.WithDefaults(s.Limits), o.Once, o.Ask
 	if o.Model != "" {
 		s.Model = o.Model

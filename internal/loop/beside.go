@@ -80,6 +80,7 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	own := *e
 	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
+	phase := s.Phase
 	next, done, err := own.stepCall(ctx, s)
 	if err == nil && s.End != "" { // what ended the run has nothing left to do, should the run go on after all
 		done, err = true, own.forget(ctx, s)
@@ -97,10 +98,27 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	if done {
 		s.Calls = slices.Delete(s.Calls, i, i+1)
 	}
+	if s.End == run.EndBudgetExhausted && s.paid() { // that lands first
+		s.StopAfterCall, s.StopReason = cmp.Or(s.EndDetail, s.spending()), s.End
+		s.End, s.EndDetail, s.Phase = "", "", phase
+	}
 	if s.End != "" { // what ends the run ends all
 		s.Phase, s.Stage, s.WaitUntil = run.PhaseFinishing, stageEnd, time.Time{}
 	}
 	return next, nil
+}
+
+// paid says whether agents have finished work that has not landed yet.
+func (s *State) paid() bool {
+	switch s.Stage { //nolint:exhaustive // in every other stage none is at hand
+	case stagePropose, stageGate, stageGateWatch, stageLand, stageShow:
+		return true
+	case stageStart, stageWatch:
+		if s.Job == prompt.JobVerify {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Stage == stagePropose && c.Ended == nil })
 }
 
 // queued says whether what an agent left waits for the run to take it.
@@ -119,6 +137,8 @@ func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, 
 	switch {
 	case s.Dropped, !there, !task.Actionable():
 		return Next{}, true, e.halt(ctx, s, "its task was changed")
+	case s.StopReason == run.EndBudgetExhausted && s.Stage != stagePropose:
+		return Next{}, true, e.halt(ctx, s, "the budget is used up")
 	case s.StopAfterCall != "" && s.Stage == stageStart:
 		return Next{}, true, e.forget(ctx, s)
 	case s.Stage == stagePropose:

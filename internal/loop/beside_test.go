@@ -212,8 +212,12 @@ func (c *crew) atWork(e *loop.Engine, s loop.State) (loop.State, loop.Next) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if s = next; n.Kind == loop.Wait {
+		switch s = next; n.Kind {
+		case loop.Wait:
 			return s, n
+		case loop.Done:
+			c.t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+		case loop.Continue, loop.Sleep:
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestMoreWorkAtTheEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		if s = next; n.Kind == loop.Wait {
-			c.end(string(n.Handles[len(n.Handles)-1]))
+			c.end(string(n.Handles[1])) // T2, beside two that are at work
 		}
 	}
 	if s.End != run.EndBudgetExhausted {
@@ -74,4 +74,56 @@ func TestMoreWorkAtTheEnd(t *testing.T) {
 		t.Errorf("ended %s: %s, with %d tasks", s.End, s.EndDetail, len(c.tasks(s)))
 	}
 	c.linear(s)
+}
+
+// TestTheBudgetEndsBehindPaidWork: where one of several calls comes to the end of the budget, what
+// others had finished lands, those at work are stopped, and no other begins. A person who raises
+// the budget in time has it all go on.
+func TestTheBudgetEndsBehindPaidWork(t *testing.T) {
+	t.Parallel()
+	for _, raised := range []bool{false, true} {
+		c := newCrew(t)
+		c.writes = true
+		work, over := c.agent, true
+		c.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if over && s.TaskID == "T2" {
+				over = false
+				return loop.AgentStatus{Outcome: loop.AgentOverBudget, Usage: run.Usage{CostUSD: 1}}
+			}
+			return work(w, s, a)
+		}
+		s := parallel(t, fourTasks, 4)
+		s.Limits.BudgetUSD = 1.5
+		e := c.engine()
+		for _, next := range []int{0, 2, 1} { // T1, which is checked then, T3, which waits, and T2
+			var n loop.Next
+			s, n = c.atWork(e, s)
+			c.end(string(n.Handles[next]))
+		}
+		s, n := c.atWork(e, s)
+		if s.End != "" || len(n.Handles) != 1 || len(c.stopped) != 1 {
+			t.Fatalf("ended %q: %s; it waits for %v, and stopped %v", s.End, s.EndDetail, n.Handles, c.stopped)
+		}
+		end, done := run.EndBudgetExhausted, 2
+		if raised {
+			end, done = run.EndAllTasksComplete, 4
+			var err error
+			if s, _, err = e.Steer(t.Context(), s, loop.Wish{
+				Kind: loop.WishBudget, USD: 100, By: loop.Person{Login: "ada"},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s = c.play(s, func(int) int { return 0 }, nil)
+		landed := 0
+		for _, l := range c.commits {
+			if l.Task.ID != "" {
+				landed++
+			}
+		}
+		if s.End != end || landed != done || !raised && len(c.started) != 4 {
+			t.Errorf("ended %s: %s; %d tasks landed, %d agents", s.End, s.EndDetail, landed, len(c.started))
+		}
+		c.linear(s)
+	}
 }

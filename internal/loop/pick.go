@@ -43,7 +43,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	case s.spent():
 		return e.finish(s, run.EndBudgetExhausted, s.spending())
 	case s.StopAfterCall != "":
-		return e.finish(s, run.EndCancelled, s.StopAfterCall)
+		return e.finish(s, s.stopReason(), s.StopAfterCall)
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:

@@ -206,8 +206,10 @@ type Position struct {
 
 	CancelRequested bool
 	CancelReason    string
-	// StopAfterCall is why the run ends before its next call, "" where it does not.
-	StopAfterCall string `json:",omitempty"`
+	// StopAfterCall is why the run ends before its next call, "" where it does not, and
+	// StopReason how, "" for a person's wish.
+	StopAfterCall string        `json:",omitempty"`
+	StopReason    run.EndReason `json:",omitempty"`
 
 	// Outdated: the branch may have gone further than this state knows. The next step
 	// catches up with it.

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	case WishBudget:
 		return e.raiseBudget(ctx, s, w)
 	case WishStop:
-		s.StopAfterCall = "stopped by " + w.By.Login
+		s.StopAfterCall, s.StopReason = "stopped by "+w.By.Login, ""
 		return fmt.Sprintf("`%s` stops the run before its next call.", w.By.Login), nil
 	}
 	interrupt := w.Kind == WishSkip && w.TaskID == s.TaskID && w.TaskID != "" && s.working()
@@ -111,6 +112,16 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 func (s *State) stopsHere() bool {
 	return s.StopAfterCall != "" && len(s.Calls) == 0 && s.StartsAgent() && s.Phase != run.PhaseQueued &&
 		s.Job != prompt.JobVerify
+}
+
+// stopReason is how a run ends that stops before its next call.
+func (s *State) stopReason() run.EndReason { return cmp.Or(s.StopReason, run.EndCancelled) }
+
+// takeBackStop takes back that the run is to end before its next call, but where a person wants it.
+func (s *State) takeBackStop() {
+	if s.StopReason != "" {
+		s.StopAfterCall, s.StopReason = "", ""
+	}
 }
 
 // betweenTasks says whether nothing is at work that the tasks are compared with.
@@ -244,6 +255,7 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 		return err
 	}
 	s.End, s.EndDetail, s.Closing, s.Diagnostics = "", "", nil, ""
+	s.takeBackStop()
 	return e.pickAnew(ctx, s)
 }
 
@@ -284,6 +296,7 @@ func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, err
 		}
 	}
 	s.Limits.BudgetUSD = raised
+	s.takeBackStop()
 	said := fmt.Sprintf("`%s` raised the budget to $%.2f.", w.By.Login, raised)
 	s.noteMerged([]string{said})
 	if s.Stage != stageEnd {

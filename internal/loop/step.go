@@ -186,7 +186,7 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 		if err := e.forget(ctx, s); err != nil {
 			return Next{}, err
 		}
-		return e.stop(s, run.EndCancelled, s.StopAfterCall)
+		return e.stop(s, s.stopReason(), s.StopAfterCall)
 	}
 	if len(s.Calls) > 0 {
 		return e.stepBeside(ctx, s)
