@@ -135,6 +135,12 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	if err != nil {
 		return err
 	}
+	past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+		return isListed(ctx, repo, in)
+	})
+	if err != nil || past {
+		return err
+	}
 	role := ""
 	if in.Kind != store.InputChecks {
 		var st Standing
