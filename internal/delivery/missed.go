@@ -73,11 +73,16 @@ func (r *Receiver) Redeliver(ctx context.Context) error {
 }
 
 // recall marks a webhook that was worked before, as done finds on GitHub. It looks where one comes so
-// late that the store may be an older copy of itself. A job has no memory, and may have waited for long.
+// late that the store may be an older copy of itself; what is older than the store remembers was not
+// sent by GitHub. A job has no memory, and may have waited for long.
 func (r *Receiver) recall(ctx context.Context, d store.Delivery, in handlers.Subject,
 	done func(ctx context.Context, repo *ghapp.Repo) (bool, error)) (past bool, err error) {
-	if r.ByJob || d.ReceivedAt.Sub(in.At) <= grace {
+	age := d.ReceivedAt.Sub(in.At)
+	switch {
+	case r.ByJob || age <= grace:
 		return false, nil
+	case age > store.KeepDeliveries:
+		return true, r.mark(ctx, d.GUID, outcomeOutdated, nil)
 	}
 	past, err = done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
 	if errors.Is(err, ghapp.ErrNotFound) {

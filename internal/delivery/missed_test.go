@@ -149,6 +149,15 @@ func TestWhatAnOlderCopyDoesNotKnow(t *testing.T) {
 		}
 	}
 
+	// What was recorded and is sent again when the store has forgotten it.
+	unworked := st.Write("Say hello", deliverytest.Text).Number
+	st.PutLabel(ada, unworked)
+	replay := st.Last()
+	replay.ReceivedAt = st.Now().Add(store.KeepDeliveries + time.Minute)
+	if got := st.Deliver(replay); got != "not so any more" {
+		t.Errorf("a replay: %s", got)
+	}
+
 	work := st.Begin()
 	pull := st.Pull(work)
 	for _, listed := range []bool{false, true} {
