@@ -201,11 +201,8 @@ func (r *Receiver) refuseCommand(ctx context.Context, guid string, o order) erro
 		r.denialText(o.Subject, o.by, o.Comment.Author, true)); err != nil {
 		return err
 	}
-	if err := r.refuseInput(ctx, guid, o); err != nil {
-		return err
-	}
 	r.Comments.React(ctx, o.repo, o.Comment.ID, ghapp.ReactionNo)
-	return nil
+	return r.refuseInput(ctx, guid, o)
 }
 
 // refuseInput records that whoever gave an order may not.
@@ -218,9 +215,11 @@ func (r *Receiver) refuseInput(ctx context.Context, guid string, o order) error 
 	})
 }
 
-// settle answers an order and records what became of it. The reaction comes last: it says of a command
-// that comes late that it was recorded.
+// settle answers an order and records what became of it.
 func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) error {
+	if o.Comment.ID != 0 && rep.reaction != "" {
+		r.Comments.React(ctx, o.repo, o.Comment.ID, rep.reaction)
+	}
 	if err := r.Comments.Answer(ctx, o.repo, o.place, o.input.Source, o.SenderLogin, rep.text); err != nil {
 		return err
 	}
@@ -230,7 +229,7 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 	}
 	// Who asks may; what they ask for may still be impossible.
 	d := allowed(o.action(), cmp.Or(rep.text, why(o.by)))
-	err := r.decide(ctx, guid, outcome, o.Subject, d, func(tx *store.Tx) error {
+	return r.decide(ctx, guid, outcome, o.Subject, d, func(tx *store.Tx) error {
 		o.input.State, o.input.Run = rep.state, rep.run
 		_, fresh, err := r.Store.AddInput(ctx, tx, o.input)
 		if err != nil || !fresh || rep.write == nil {
@@ -238,10 +237,6 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 		}
 		return rep.write(tx)
 	})
-	if err == nil && o.Comment.ID != 0 && rep.reaction != "" {
-		r.Comments.React(ctx, o.repo, o.Comment.ID, rep.reaction)
-	}
-	return err
 }
 
 // isOvertaken says whether a later command to start or stop was carried out before

@@ -13,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -84,10 +85,19 @@ func (r *Receiver) recall(ctx context.Context, d store.Delivery, in handlers.Sub
 	case age > store.KeepDeliveries:
 		return true, r.mark(ctx, d.GUID, outcomeOutdated, nil)
 	}
-	past, err = done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
-	if errors.Is(err, ghapp.ErrNotFound) {
-		return false, nil
+	look := func(ctx context.Context) (bool, error) {
+		past, err := done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
+		if errors.Is(err, ghapp.ErrNotFound) {
+			err = nil
+		}
+		return past, err
 	}
+	// What it finds is kept: what is done about the webhook next would be found if that is repeated.
+	past, err = effects.Do(ctx, r.Comments.Effects, effects.Look(d.GUID), nil,
+		func(ctx context.Context) (bool, bool, error) {
+			past, err := look(ctx)
+			return past, err == nil, err
+		}, look)
 	if err != nil || !past {
 		return false, err
 	}

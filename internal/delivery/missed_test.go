@@ -149,6 +149,19 @@ func TestWhatAnOlderCopyDoesNotKnow(t *testing.T) {
 		}
 	}
 
+	// A late command that is repeated after its reaction is not taken for an old one.
+	half := st.Say(ada, issue, "/ralph status")
+	event := st.Last()
+	event.ReceivedAt = st.Now().Add(late)
+	st.Must(st.Inject(ghsim.Fault{Method: "POST", Match: fmt.Sprintf("/issues/%d/comments$", issue), Times: 1, Status: 502, Body: "x"}))
+	if _, err := st.Receiver.Deliver(t.Context(), event); err == nil || st.Reactions(issue, half.ID) != "+1" {
+		t.Fatalf("%v, reactions %q", err, st.Reactions(issue, half.ID))
+	}
+	st.Must(st.Receiver.Work(t.Context(), event.GUID))
+	if d, err := st.Store.Delivery(t.Context(), event.GUID); err != nil || d.Outcome != "carried out" {
+		t.Errorf("repeated: %s, %v", d.Outcome, err)
+	}
+
 	// What was recorded and is sent again when the store has forgotten it.
 	unworked := st.Write("Say hello", deliverytest.Text).Number
 	st.PutLabel(ada, unworked)
