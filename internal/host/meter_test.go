@@ -171,6 +171,14 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	}
 }
 
+// TestTheClockOfAgents is that by which the hours they name are read.
+func TestTheClockOfAgents(t *testing.T) {
+	t.Parallel()
+	if _, b, _, _ := metered(t, agent.Result{}); b.spec.Env["TZ"] != "UTC" {
+		t.Errorf("the zone in a container is %q", b.spec.Env["TZ"])
+	}
+}
+
 // Attack I1: the budget is used up in the middle of an iteration, and the agent
 // does not care: it is stopped, what it cost is known, and the run learns why,
 // whatever the agent says of it.
