@@ -128,13 +128,13 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 		}
 		known = slices.Sorted(slices.Values(slices.Concat(known, first.Facts.Unloaded)))
 		fresh = without(fresh, known)
-	case g.goal() || mends(task):
+	case g.goal() || mends(g, task):
 		known = nil
 	}
 	if base.answered() && !base.Passed && !g.goal() {
 		switch {
 		case !base.Facts.named():
-			if r.Old || g.Detected && !mends(task) {
+			if r.Old || g.Detected && !mends(g, task) {
 				return Verdict{
 					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
 				}, Nothing
@@ -275,8 +275,19 @@ func (g Gate) goal() bool { return g.When == Final && !g.Detected || g.Own }
 // words can tell, and without them the next call would not be told what still fails.
 var mending = strs.Lazy(`(?i)\b(?:fix|mend|repair)(?:es|ed|ing|s)?\b.*\b(?:tests?|suite|specs?|build|ci|checks?|gates?)\b|\b(?:make|get|turn|bring)\b.*\b(?:pass(?:es)?|green)\b`)
 
-// mends says whether a task is to make something pass that does not.
-func mends(task run.Task) bool { return mending().MatchString(task.Title) }
+const goal = "Make the final check "
+
+// Goal is the title of the task to make one check of the end pass.
+func Goal(name string) string { return fmt.Sprintf(goal+"%q pass", name) }
+
+// mends says whether a task is to make something pass that does not: any check, or the one
+// that it names.
+func mends(g Gate, task run.Task) bool {
+	if strings.HasPrefix(task.Title, goal) {
+		return task.Title == Goal(g.Name)
+	}
+	return mending().MatchString(task.Title)
+}
 
 // answered says whether the command itself came to a result, be it by taking
 // too long. What was ended from outside says nothing of the tree, and neither does

@@ -70,6 +70,14 @@ func TestJudge(t *testing.T) {
 			name: "goal of the run that names what failed before", gate: gate.Gate{When: gate.Final}, first: red("a"),
 			base: ref(red("a")), again: again(red("a")), want: gate.Failed,
 		},
+		{
+			name: "goal of another task", task: gate.Goal("accept"), first: red("a"), base: ref(red("a")),
+			want: gate.KnownFailing,
+		},
+		{
+			name: "goal of this task", gate: gate.Gate{Name: "accept"}, task: gate.Goal("accept"), first: red("a"),
+			base: ref(red("a")), again: again(red("a")), want: gate.Failed,
+		},
 		{name: "many are no accident", first: red("a", "b", "c", "d", "e", "f"), base: &green, want: gate.Failed},
 		{name: "no names, no second run", first: bare, base: &green, want: gate.Failed},
 		{name: "known", first: red("a"), base: ref(red("a", "b")), want: gate.KnownFailing},

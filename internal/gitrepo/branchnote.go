@@ -14,10 +14,10 @@ type BranchNote struct {
 	// Base is the branch that it was begun from, "" where that had no name.
 	Base string
 	// Run is the run that works there, as long as it has not ended; From the branch
-	// that was checked out before it, "" for this one; Made: a run that has not ended
-	// has made the branch.
+	// that was checked out before it, "" for this one; Made is where a run that has not
+	// ended made the branch, "" where none did.
 	Run, From string
-	Made      bool
+	Made      OID
 }
 
 const (
@@ -61,7 +61,7 @@ func (r *Repo) BranchNotes(ctx context.Context) (map[string]BranchNote, error) {
 		case noteFrom:
 			note.From = value
 		case noteMade:
-			note.Made = value == "true"
+			note.Made = OID(value)
 		}
 		notes[branch] = note
 	}
@@ -73,12 +73,8 @@ func (r *Repo) NoteBranch(ctx context.Context, branch string, note BranchNote) e
 	if !ValidBranch(branch) || note.Base != "" && !ValidBranch(note.Base) {
 		return fmt.Errorf("note on %s: not a branch name", quote(branch))
 	}
-	made := ""
-	if note.Made {
-		made = "true"
-	}
 	for _, kv := range [][2]string{
-		{notePlan, note.Plan}, {noteBase, note.Base}, {noteRun, note.Run}, {noteFrom, note.From}, {noteMade, made},
+		{notePlan, note.Plan}, {noteBase, note.Base}, {noteRun, note.Run}, {noteFrom, note.From}, {noteMade, string(note.Made)},
 	} {
 		if kv[1] == "" {
 			continue

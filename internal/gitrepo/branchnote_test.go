@@ -62,7 +62,7 @@ func TestRemoveBranch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	note := BranchNote{Plan: "plan:a.md", Base: "main", Run: "r1", From: "main", Made: true}
+	note := BranchNote{Plan: "plan:a.md", Base: "main", Run: "r1", From: "main", Made: OID(strings.Repeat("a", 40))}
 	for _, branch := range []string{"ralph/kept", "ralph/a"} {
 		if err := r.CreateBranch(ctx, branch, head); err != nil {
 			t.Fatal(err)

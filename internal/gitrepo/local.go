@@ -235,7 +235,7 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 
 // Ignored says whether the person's git ignores a path of the checkout.
 func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
-	_, err := r.refs(ctx, call{args: []string{"check-ignore", "-q", "--", "./" + path}, person: true})
+	_, err := r.refs(ctx, call{args: []string{"check-ignore", "-q", "--", "./" + path}, personal: true})
 	if exitCode(err) == 1 {
 		return false, nil
 	}

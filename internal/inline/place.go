@@ -136,7 +136,7 @@ type wish struct {
 // whatever is the default branch. A branch that has to be made begins at what is checked
 // out, unless that is a plan's. Nothing is changed: runs and dry runs ask alike.
 func decide(v repoView, w wish) (place, error) {
-	here := place{branch: v.current, base: v.head, slug: w.slug, made: v.notes[v.current].Made}
+	here := place{branch: v.current, base: v.head, slug: w.slug, made: v.notes[v.current].Made != ""}
 	switch {
 	case w.named != "":
 		if !gitrepo.ValidBranch(w.named) {
@@ -239,7 +239,7 @@ func (v repoView) isOthers(p place, key string) (bool, error) {
 // from where the work begins.
 func (v repoView) at(key string, p place) (place, error) {
 	p.fresh = v.refs.Here[p.branch] == ""
-	p.made = !p.fresh && v.notes[p.branch].Made
+	p.made = !p.fresh && v.notes[p.branch].Made != ""
 	if (p.own || p.fresh) && v.notes[p.branch].Plan != key {
 		p.note = &gitrepo.BranchNote{Plan: key}
 	}
@@ -423,7 +423,9 @@ func (c *checkout) enter(ctx context.Context, p place, id run.ID, current string
 		if p.note == nil {
 			p.note = &gitrepo.BranchNote{}
 		}
-		p.note.Run, p.note.Made = string(id), p.fresh
+		if p.note.Run = string(id); p.fresh {
+			p.note.Made = p.base
+		}
 		if away {
 			p.note.From = current
 		}
@@ -495,7 +497,12 @@ func (c *checkout) leave(ctx context.Context, s loop.State) error {
 	if err != nil || note.Run != string(s.Run) {
 		return err
 	}
-	if len(s.Commits) > 0 {
+	tip, err := c.repo.Resolve(ctx, "refs/heads/"+s.Branch)
+	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+		return err
+	}
+	// A run before may have been cut off after its commits.
+	if len(s.Commits) > 0 || note.Made != "" && tip != note.Made {
 		return c.repo.KeepBranch(ctx, s.Branch)
 	}
 	here, err := c.repo.CheckedOut(s.Branch)
@@ -509,10 +516,10 @@ func (c *checkout) leave(ctx context.Context, s loop.State) error {
 		c.say("nothing was committed: your checkout is back on %s", note.From)
 		here = false
 	}
-	if !note.Made || here {
+	if note.Made == "" || here {
 		return c.repo.KeepBranch(ctx, s.Branch)
 	}
-	switch err := c.repo.RemoveBranch(ctx, s.Branch, gitrepo.OID(s.Base)); {
+	switch err := c.repo.RemoveBranch(ctx, s.Branch, note.Made); {
 	case errors.Is(err, gitrepo.ErrStale): // somebody else has committed there, or removed it
 		return c.repo.KeepBranch(ctx, s.Branch)
 	case err != nil:

@@ -81,6 +81,9 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
 	next, done, err := own.stepCall(ctx, s)
+	if err == nil && s.End != "" { // what ended the run has nothing left to do, should the run go on after all
+		done, err = true, own.forget(ctx, s)
+	}
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
 	if errors.Is(err, ErrNoWorkTree) { // its task is open, and will be begun again
 		done, err = true, nil
@@ -213,6 +216,11 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 			return Next{}, err
 		}
 		if len(conflicts) > 0 {
+			s.Kept = nil // the next call begins the task again
+			delete(s.Partial, s.TaskID)
+			if p.Failed != "" || p.Claim.Kind == prompt.ClaimFailed || p.Claim.Kind == prompt.ClaimBlocked {
+				return Next{}, e.leaveOut(ctx, s)
+			}
 			return e.sendBack(ctx, s, from, "Both changed "+listed(conflicts)+".")
 		}
 		p.Left = tree
@@ -230,9 +238,26 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 	return Next{}, nil
 }
 
-// foldTrees merges what work changed of the tree from into the tip. The progress file stays as it is in work.
+// leaveOut gives up what the call at hand did to the files. What it said is all that counts.
+func (e *Engine) leaveOut(ctx context.Context, s *State) error {
+	tree, err := e.Trees.Restore(ctx, s.HeadTree, s.Proposal.Left, []string{s.ProgressPath})
+	if err != nil {
+		return fmt.Errorf("leave out the work at %s: %w", s.TaskID, err)
+	}
+	s.Proposal.Left = tree
+	return e.layOut(ctx, s, tree)
+}
+
+// foldTrees merges what work changed of the tree from into the tip. The progress file stays as
+// it is in work, and the plan's own file as it is on the branch.
 func (e *Engine) foldTrees(ctx context.Context, s *State, from, work string) (tree string, conflicts []string, err error) {
-	sides := [3]string{from, s.HeadTree, work}
+	plain := work
+	if own := s.Subject.HostFiles; len(own) > 0 {
+		if plain, err = e.Trees.Restore(ctx, work, from, own); err != nil {
+			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
+		}
+	}
+	sides := [3]string{from, s.HeadTree, plain}
 	for i, side := range sides {
 		if sides[i], err = e.Trees.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
@@ -272,7 +297,7 @@ func (e *Engine) sendBack(ctx context.Context, s *State, from, why string) (Next
 	s.lastCall(func(it *Iteration) { it.Note = short })
 	e.emit(run.Event{Kind: run.EventAttemptFailed, TaskID: s.TaskID, Text: short}, s)
 	s.dropCall()
-	s.Kept, s.Draft = nil, Seen{}
+	s.Draft = Seen{}
 	s.Brief = Brief{Failure: fmt.Sprintf("Other tasks landed while the last call worked at this one, and the two do not "+
 		"fit together. %s\n\nDo the task again on the files as they are now.\n\nThe work that did not fit:\n\n%s\n\n"+
 		"What landed meanwhile:\n\n%s", why, mine, theirs)}
@@ -313,19 +338,15 @@ func (s *State) dropBeside(task string) {
 	}
 }
 
-// haltCalls stops all calls beside the run; the tasks they were at are open.
-func (e *Engine) haltCalls(ctx context.Context, s *State, why string) error {
-	for len(s.Calls) > 0 {
-		own := *e
-		own.WorkTree, own.Runner = e.Beside(s.Calls[0].WorkTree)
-		s.Call, s.Calls[0] = s.Calls[0], s.Call
-		err := own.halt(ctx, s, why)
-		s.Call, s.Calls = s.Calls[0], s.Calls[1:]
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// haltFirst stops the first of the calls beside the run; the task it was at is open. It is a
+// step of its own: what the call has cost is known no more once its process is removed.
+func (e *Engine) haltFirst(ctx context.Context, s *State, why string) (Next, error) {
+	own := *e
+	own.WorkTree, own.Runner = e.Beside(s.Calls[0].WorkTree)
+	s.Call, s.Calls[0] = s.Calls[0], s.Call
+	err := own.halt(ctx, s, why)
+	s.Call, s.Calls = s.Calls[0], s.Calls[1:]
+	return Next{}, err
 }
 
 // beside are the tasks that may begin now, beside those that are being worked on, in

@@ -30,6 +30,8 @@ type crew struct {
 	most int
 	// writes: each task makes the file src/ID.txt.
 	writes bool
+	// removeErr is what removing an ended process comes to next.
+	removeErr []error
 }
 
 func newCrew(t testing.TB) *crew {
@@ -146,6 +148,17 @@ func (l *laneTree) ObserveGate(ctx context.Context, h loop.Handle) (loop.GateSta
 func (l *laneTree) Stop(ctx context.Context, h loop.Handle, why string) error {
 	l.end(string(h))
 	return l.world.Stop(ctx, h, why)
+}
+
+func (l *laneTree) Remove(ctx context.Context, h loop.Handle) error {
+	if len(l.removeErr) > 0 {
+		err := l.removeErr[0]
+		l.removeErr = l.removeErr[1:]
+		if err != nil {
+			return err
+		}
+	}
+	return l.world.Remove(ctx, h)
 }
 
 func (l *laneTree) Abandon(ctx context.Context, name string) error {

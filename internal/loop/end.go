@@ -107,8 +107,8 @@ func (e *Engine) markDone(ctx context.Context, s *State) error {
 
 // end records what is worth remembering, tells people, and closes the run.
 func (e *Engine) end(ctx context.Context, s *State) (Next, error) {
-	if err := e.haltCalls(ctx, s, "the run ended"); err != nil {
-		return Next{}, err
+	if len(s.Calls) > 0 {
+		return e.haltFirst(ctx, s, "the run ended")
 	}
 	if err := e.forget(ctx, s); err != nil {
 		return Next{}, err

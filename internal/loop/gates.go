@@ -568,7 +568,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
 	}
 	id, err := doc.AddTask(run.Task{
-		Title: fmt.Sprintf("Make the final check %q pass", r.Gate), Priority: 1,
+		Title: gate.Goal(r.Gate), Priority: 1,
 		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
 	})
 	if err != nil {

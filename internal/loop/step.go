@@ -177,8 +177,8 @@ func (e *Engine) step(ctx context.Context, s *State) (Next, error) {
 	// What is about to land, or has, is finished first: a commit that nobody
 	// knows of would be worse than one more.
 	if s.CancelRequested && s.Stage != stageEnd && s.Stage != stageLand && s.Stage != stageShow {
-		if err := e.haltCalls(ctx, s, "cancelled"); err != nil {
-			return Next{}, err
+		if len(s.Calls) > 0 {
+			return e.haltFirst(ctx, s, "cancelled")
 		}
 		return e.cancel(ctx, s)
 	}
@@ -276,12 +276,7 @@ func (e *Engine) forget(ctx context.Context, s *State) error {
 // cancel stops what runs and ends the run; finished tasks stay landed, and
 // the work tree stays for whoever resumes.
 func (e *Engine) cancel(ctx context.Context, s *State) (Next, error) {
-	if s.Process != nil && s.Process.Handle != "" {
-		if err := e.Runner.Stop(ctx, s.Process.Handle, "cancelled"); err != nil {
-			return Next{}, fmt.Errorf("stop %s: %w", s.Process.Name, err)
-		}
-	}
-	if err := e.forget(ctx, s); err != nil {
+	if err := e.halt(ctx, s, "cancelled"); err != nil {
 		return Next{}, err
 	}
 	return e.finish(s, run.EndCancelled, s.CancelReason)

@@ -33,8 +33,8 @@
 //     from the host's own copy and enters what the agent may do by our own edits; a
 //     document that an agent wrote is never used as it came.
 //   - [Merge] starts from the bytes of the person's version. Neither it nor [Judge] makes
-//     up a tick or loses a task, and where a person's edit has to give way, or the host's
-//     does, a sentence says so.
+//     up a tick or loses a task that nobody removed, and where a person's edit has to give
+//     way, or the host's does, a sentence says so.
 //   - [Read] opens nothing but a regular file with a single name, below the
 //     root, with no symbolic link on the way.
 package progress

@@ -33,24 +33,56 @@ func (m Merged) Sentences() []string {
 
 // Merge puts together a document that was base, that the host made host of and that a
 // person made human of. It is human to the byte with what the host did since base done to
-// it again: a task that the person left alone becomes what the host made of it, one that
-// they changed gets the host's tick or mark, new tasks and rows of the log are added, and
-// a section that the person left alone is the host's. Where both changed the same thing
-// the person's stands, and a sentence says so.
+// it again: a task that the person left alone becomes what the host made of it, or goes with
+// the host's, one that they changed gets the host's tick or mark, new tasks and rows of the
+// log are added, and a section that the person left alone is the host's. Where both changed
+// the same thing the person's stands, and a sentence says so.
 func Merge(base, host, human *Doc) Merged {
 	person := Diff(base, human)
-	m := Merged{Doc: human.Clone(), Changes: person.Changes}
+	m := Merged{Changes: person.Changes}
 	switch string(human.src) {
 	case string(base.src):
 		m.Doc = host.Clone()
 	case string(host.src):
+		m.Doc = human.Clone()
 	default:
 		ours := diffTasks(base.tasks, host.tasks)
+		human = m.removeTasks(base, human, ours, person)
+		m.Doc, person = human.Clone(), Diff(base, human)
 		m.mergeTasks(base, host, human, ours, person)
 		m.addTasks(host, ours, person)
 		m.mergeTexts(base, host, human)
 	}
 	return m
+}
+
+// removeTasks gives human without the tasks that the host removed and the person left alone.
+func (m *Merged) removeTasks(base, human *Doc, ours, person Delta) *Doc {
+	gone := make(map[int]bool)
+	var ps []patch
+	for i := range base.tasks {
+		b, k := &base.tasks[i], person.to[i]
+		switch {
+		case ours.to[i] >= 0 || k < 0:
+		case human.lines(k) != base.lines(i) || human.tasks[k].Group != b.Group:
+			m.conflict("%s: the run removed it while you changed it; yours was kept.", quote(b))
+		default:
+			gone[k] = true
+			start, stop := human.block(k)
+			ps = append(ps, patch{start, stop, ""})
+		}
+	}
+	var want []task
+	for k := range human.tasks {
+		if !gone[k] {
+			want = append(want, human.tasks[k])
+		}
+	}
+	left := human.Clone()
+	if left.changeTasks(want, ps...) != nil {
+		m.conflict("The tasks that the run removed meanwhile could not be taken out of your version.")
+	}
+	return left
 }
 
 // hostEdit is what the host did to a task that is at place in the person's version: all
@@ -66,7 +98,7 @@ func (m *Merged) mergeTasks(base, host, human *Doc, ours, person Delta) {
 	var edits []hostEdit
 	for i := range base.tasks {
 		if ours.to[i] < 0 {
-			continue // the host removes no task
+			continue // see removeTasks
 		}
 		b, h := &base.tasks[i], &host.tasks[ours.to[i]]
 		was, now := base.lines(i), host.lines(ours.to[i])
