@@ -67,8 +67,9 @@ func TestOldCopyOfTheDataDirectory(t *testing.T) {
 	// Each call writes the next file; the agent waits before the second, and before the last task.
 	script := filepath.Join(st.dir, "agent.sh")
 	if err := os.WriteFile(script, []byte(strings.ReplaceAll(`#!/bin/sh
-id=$(sed -n 's/.*Write \(n[0-9]*\).*/\1/p' | head -n 1)
-echo $id >> DIR/calls
+cat > DIR/prompt
+id=$(sed -n 's/.*Write \(n[0-9]*\).*/\1/p' DIR/prompt | head -n 1)
+head -n 1 DIR/prompt >> DIR/calls
 while [ $id = n3 -a ! -e DIR/go-n3 ] || [ $id = n12 -a ! -e DIR/go-n12 ]; do sleep 0.05; done
 echo $id > $id.txt
 echo RALPH_RESULT: done
@@ -124,6 +125,16 @@ echo RALPH_RESULT: done
 		t.Errorf("said twice: %q", got.Comments)
 	}
 
+	record := func() []string {
+		t.Helper()
+		b, err := os.ReadFile(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	before := record()
+
 	st.config.DataDir = older
 	s = st.serveWith(watch)
 	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
@@ -136,9 +147,8 @@ echo RALPH_RESULT: done
 	if diff := cmp.Diff(got, again); diff != "" {
 		t.Errorf("of a run that had ended: %s", diff)
 	}
-	b, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
+	// What the review of the whole said is nowhere but in the store.
+	if diff := cmp.Diff(append(before, "Mode: review"), record()); diff != "" {
+		t.Errorf("calls of the agent for a run that had ended: %s", diff)
 	}
-	t.Logf("calls of the agent: %s", strings.Fields(string(b)))
 }

@@ -103,6 +103,12 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+		return repo.ReactedToComment(ctx, in.Comment.ID)
+	})
+	if err != nil || past {
+		return err
+	}
 	what, err := r.Authorizer.TooManyCommands(ctx, o.Subject, o.Issue)
 	if err != nil {
 		return err

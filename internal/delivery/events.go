@@ -137,6 +137,12 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	}
 	role := ""
 	if in.Kind != store.InputChecks {
+		past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+			return isListed(ctx, repo, in)
+		})
+		if err != nil || past {
+			return err
+		}
 		var st Standing
 		if role, st, err = r.reviewer(ctx, d, in); err != nil {
 			return err
