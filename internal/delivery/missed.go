@@ -73,6 +73,11 @@ func (r *Receiver) Redeliver(ctx context.Context) error {
 	return nil
 }
 
+// lookRecord is what a look for what became of a webhook has found: it was worked before.
+type lookRecord struct {
+	Past bool `json:"past"`
+}
+
 // recall marks a webhook that was worked before, as done finds on GitHub. It looks where one comes so
 // late that the store may be an older copy of itself; what is older than the store remembers was not
 // sent by GitHub. A job has no memory, and may have waited for long.
@@ -85,20 +90,20 @@ func (r *Receiver) recall(ctx context.Context, d store.Delivery, in handlers.Sub
 	case age > store.KeepDeliveries:
 		return true, r.mark(ctx, d.GUID, outcomeOutdated, nil)
 	}
-	look := func(ctx context.Context) (bool, error) {
-		past, err := done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
+	look := func(ctx context.Context) (found lookRecord, err error) {
+		found.Past, err = done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
 		if errors.Is(err, ghapp.ErrNotFound) {
 			err = nil
 		}
-		return past, err
+		return found, err
 	}
 	// What it finds is kept: what is done about the webhook next would be found if that is repeated.
-	past, err = effects.Do(ctx, r.Comments.Effects, effects.Look(d.GUID), nil,
-		func(ctx context.Context) (bool, bool, error) {
-			past, err := look(ctx)
-			return past, err == nil, err
+	found, err := effects.Do(ctx, r.Comments.Effects, effects.Look(d.GUID), nil,
+		func(ctx context.Context) (lookRecord, bool, error) {
+			found, err := look(ctx)
+			return found, err == nil, err
 		}, look)
-	if err != nil || !past {
+	if err != nil || !found.Past {
 		return false, err
 	}
 	zerolog.Ctx(ctx).Warn().Str("delivery", d.GUID).Str("repo", in.Owner+"/"+in.Repo).Int("number", max(in.Issue, in.Pull)).

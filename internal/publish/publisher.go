@@ -108,6 +108,12 @@ type landedRecord struct {
 	TaskID  string `json:"task_id"`
 }
 
+// branchRecord is how a branch is stored with its effect.
+type branchRecord struct {
+	// Base is that of the run's first commit.
+	Base string `json:"base"`
+}
+
 // Land makes c one commit on the issue's branch, which is created at c.Base if
 // there is none yet, and returns it. Landing the same run, iteration and tree
 // again returns the commit that is there.
@@ -137,16 +143,16 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 // is; one that a person deletes after the first commit is not made again. It gives the base of the
 // run's first commit.
 func (p *Publisher) makeBranch(ctx context.Context, c Commit) (from string, err error) {
-	return effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
+	made, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
 		map[string]string{"base": c.Base},
-		func(ctx context.Context) (string, bool, error) {
+		func(ctx context.Context) (branchRecord, bool, error) {
 			_, err := p.GitHub.Branch(ctx, p.Branch)
 			if errors.Is(err, ghapp.ErrNotFound) {
-				return "", false, nil
+				return branchRecord{}, false, nil
 			}
-			return c.Base, err == nil, err
+			return branchRecord{Base: c.Base}, err == nil, err
 		},
-		func(ctx context.Context) (string, error) {
+		func(ctx context.Context) (branchRecord, error) {
 			err := p.GitHub.CreateBranch(ctx, p.Branch, c.Base)
 			if errors.Is(err, ghapp.ErrExists) {
 				err = nil
@@ -154,8 +160,9 @@ func (p *Publisher) makeBranch(ctx context.Context, c Commit) (from string, err 
 			if class, _ := ghapp.Classify(err); class == ghapp.Invalid {
 				err = p.explainNoBranch(ctx, err)
 			}
-			return c.Base, err
+			return branchRecord{Base: c.Base}, err
 		})
+	return made.Base, err
 }
 
 // explainNoBranch is why GitHub does not make the branch, where another branch is in its way.
