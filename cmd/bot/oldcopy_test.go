@@ -9,10 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -38,12 +40,19 @@ func (st *stage) outside(n int) outside {
 		o.Commits, o.Draft = append(o.Commits, subjects(pr.Commits)...), o.Draft || pr.Draft
 		o.Comments = append(o.Comments, st.said(pr.Number)...)
 	}
-	o.Checks, _ = st.checks()
+	checks, err := st.sim.CheckRuns(person, repoOf)
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for _, c := range checks {
+		o.Checks = append(o.Checks, c.HeadOID+" "+c.Status+" "+c.Conclusion)
+	}
 	return o
 }
 
 // TestOldCopyOfTheDataDirectory: a server that is started on a copy of its data directory, ten
-// task commits old, does nothing twice: neither while the run goes on nor once it has ended.
+// task commits old, does nothing twice: neither while the run goes on nor once it has ended, nor for an
+// issue that was labelled and worked since.
 func TestOldCopyOfTheDataDirectory(t *testing.T) {
 	t.Parallel()
 	const tasks = 12
@@ -67,8 +76,9 @@ func TestOldCopyOfTheDataDirectory(t *testing.T) {
 	// Each call writes the next file; the agent waits before the second, and before the last task.
 	script := filepath.Join(st.dir, "agent.sh")
 	if err := os.WriteFile(script, []byte(strings.ReplaceAll(`#!/bin/sh
-id=$(sed -n 's/.*Write \(n[0-9]*\).*/\1/p' | head -n 1)
-echo $id >> DIR/calls
+cat > DIR/prompt
+id=$(sed -n 's/.*Write \(n[0-9]*\).*/\1/p' DIR/prompt | head -n 1)
+head -n 1 DIR/prompt >> DIR/calls
 while [ $id = n3 -a ! -e DIR/go-n3 ] || [ $id = n12 -a ! -e DIR/go-n12 ]; do sleep 0.05; done
 echo $id > $id.txt
 echo RALPH_RESULT: done
@@ -115,7 +125,6 @@ echo RALPH_RESULT: done
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
 	}
 	st.processed(s)
-	s.stop()
 	got := st.outside(issue.Number)
 	if diff := cmp.Diff(want, got.Commits); diff != "" || got.PRs != 1 || got.Reactions != 1 || got.Draft {
 		t.Errorf("%+v\n%s", got, diff)
@@ -124,21 +133,45 @@ echo RALPH_RESULT: done
 		t.Errorf("said twice: %q", got.Comments)
 	}
 
+	record := func() []string {
+		t.Helper()
+		b, err := os.ReadFile(calls)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(b)), "\n")
+	}
+	second := st.label("Count more", "- [ ] Write n3\n")
+	if state := st.ended(s.store, second); state.End != run.EndAllTasksComplete {
+		t.Errorf("#%d ended %s: %s", second.Number, state.End, state.EndDetail)
+	}
+	st.processed(s)
+	s.stop()
+	all := []outside{st.outside(issue.Number), st.outside(second.Number)}
+	before, labels := record(), st.sim.AllDeliveries()
+	labels = slices.DeleteFunc(labels, func(d ghsim.Delivery) bool {
+		return d.Action != "labeled" || !strings.Contains(string(d.Payload), "Count more")
+	})
+
+	st.clock.pass(20 * time.Minute)
 	st.config.DataDir = older
 	s = st.serveWith(watch)
 	if state := st.ended(s.store, issue); state.End != run.EndAllTasksComplete {
 		t.Errorf("ended %s once more: %s", state.End, state.EndDetail)
 	}
+	st.await("what the copy does not know to come again", func() bool {
+		return slices.ContainsFunc(labels, func(sent ghsim.Delivery) bool {
+			d, err := s.store.Delivery(t.Context(), sent.GUID)
+			return err == nil && d.Outcome == "taken in before"
+		})
+	})
 	st.processed(s)
 	s.stop()
-	again := st.outside(issue.Number)
-	slices.Sort(again.Comments)
-	if diff := cmp.Diff(got, again); diff != "" {
-		t.Errorf("of a run that had ended: %s", diff)
+	if diff := cmp.Diff(all, []outside{st.outside(issue.Number), st.outside(second.Number)}); diff != "" {
+		t.Errorf("of runs that had ended: %s", diff)
 	}
-	b, err := os.ReadFile(calls)
-	if err != nil {
-		t.Fatal(err)
+	// What the review of the whole said is nowhere but in the store.
+	if diff := cmp.Diff(append(before, "Mode: review"), record()); diff != "" {
+		t.Errorf("calls of the agent for a run that had ended: %s", diff)
 	}
-	t.Logf("calls of the agent: %s", strings.Fields(string(b)))
 }

@@ -375,7 +375,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	})
 	a.queue = queue.New(a.store.Due, log)
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue,
+		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Now: p.deliveries.Now,
 	}); err != nil {
 		return nil, err
 	}

@@ -103,6 +103,12 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
+	past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+		return repo.ReactedToComment(ctx, in.Comment.ID)
+	})
+	if err != nil || past {
+		return err
+	}
 	what, err := r.Authorizer.TooManyCommands(ctx, o.Subject, o.Issue)
 	if err != nil {
 		return err
@@ -144,6 +150,9 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 	return r.settle(ctx, d.GUID, o, rep)
 }
 
+// besideSource ends the name of the source of an answer that a comment gives beside something else.
+const besideSource = ":answer"
+
 // answerBeside keeps what a comment says beside something that is no command, where the run
 // waits for answers: it must not be lost with that.
 func (r *Receiver) answerBeside(ctx context.Context, o order) func(tx *store.Tx) error {
@@ -152,7 +161,7 @@ func (r *Receiver) answerBeside(ctx context.Context, o order) func(tx *store.Tx)
 	}
 	return func(tx *store.Tx) error {
 		answer := o.input
-		answer.Kind, answer.Source, answer.State, answer.Outcome = store.InputAnswer, o.input.Source+":answer", "", ""
+		answer.Kind, answer.Source, answer.State, answer.Outcome = store.InputAnswer, o.input.Source+besideSource, "", ""
 		answer.Text, answer.Detail = o.Comment.Body, []byte("{}")
 		_, _, err := r.Store.AddInput(ctx, tx, answer)
 		return err

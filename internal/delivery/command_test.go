@@ -201,6 +201,14 @@ func TestNearMisses(t *testing.T) {
 		if len(left) != tt.answers || tt.answers > 0 && left[0].Text != tt.body {
 			t.Errorf("%q: answers %+v", tt.body, left)
 		}
+		if tt.answers > 0 {
+			st.Must(st.EditComment(ada, repo, issue, comment.ID, ada, "None."))
+			st.Work()
+			left, said := st.Inputs(issue, store.InputAnswer), st.Said(issue)
+			if len(left) != 0 || !strings.Contains(said[len(said)-1], "your comment changed") {
+				t.Errorf("%q: it changed, and left %+v, said %q", tt.body, left, said)
+			}
+		}
 	}
 }
 

@@ -86,6 +86,9 @@ func (r *Receiver) keepAnswer(ctx context.Context, d store.Delivery, in handlers
 // has acted on it. Whoever may edit it may withdraw it.
 func (r *Receiver) withdraw(ctx context.Context, guid string, in handlers.WithdrawIntent) error {
 	was, err := r.Store.InputBySource(ctx, in.RepoNode, in.Source)
+	if err == nil && was.State != store.InputPending {
+		was, err = r.Store.InputBySource(ctx, in.RepoNode, in.Source+besideSource)
+	}
 	if errors.Is(err, store.ErrNotFound) || err == nil && was.State != store.InputPending {
 		return r.mark(ctx, guid, outcomeNothing, nil)
 	}
@@ -137,6 +140,12 @@ func (r *Receiver) keepFeedback(ctx context.Context, d store.Delivery, in handle
 	}
 	role := ""
 	if in.Kind != store.InputChecks {
+		past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+			return isListed(ctx, repo, in)
+		})
+		if err != nil || past {
+			return err
+		}
 		var st Standing
 		if role, st, err = r.reviewer(ctx, d, in); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -12,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -24,8 +26,8 @@ const (
 	// maxAttempts is how often one event is asked for: what was refused as often
 	// is not going to be taken.
 	maxAttempts = 4
-	// labelGrace is how long a label's webhook may be on its way.
-	labelGrace = 10 * time.Minute
+	// grace is how long a webhook may be on its way.
+	grace = 10 * time.Minute
 )
 
 // Redeliver asks GitHub for the webhooks that the store does not have: those that could not be
@@ -71,6 +73,88 @@ func (r *Receiver) Redeliver(ctx context.Context) error {
 	return nil
 }
 
+// lookRecord is what a look for what became of a webhook has found: it was worked before.
+type lookRecord struct {
+	Past bool `json:"past"`
+}
+
+// recall marks a webhook that was worked before, as done finds on GitHub. It looks where one comes so
+// late that the store may be an older copy of itself; what is older than the store remembers was not
+// sent by GitHub. A job has no memory, and may have waited for long.
+func (r *Receiver) recall(ctx context.Context, d store.Delivery, in handlers.Subject,
+	done func(ctx context.Context, repo *ghapp.Repo) (bool, error)) (past bool, err error) {
+	age := d.ReceivedAt.Sub(in.At)
+	switch {
+	case r.ByJob || age <= grace:
+		return false, nil
+	case age > store.KeepDeliveries:
+		return true, r.mark(ctx, d.GUID, outcomeOutdated, nil)
+	}
+	look := func(ctx context.Context) (found lookRecord, err error) {
+		found.Past, err = done(ghapp.WithPurpose(ctx, "missed"), r.repoOf(in))
+		if errors.Is(err, ghapp.ErrNotFound) {
+			err = nil
+		}
+		return found, err
+	}
+	// What it finds is kept: what is done about the webhook next would be found if that is repeated.
+	found, err := effects.Do(ctx, r.Comments.Effects, effects.Look(d.GUID), nil,
+		func(ctx context.Context) (lookRecord, bool, error) {
+			found, err := look(ctx)
+			return found, err == nil, err
+		}, look)
+	if err != nil || !found.Past {
+		return false, err
+	}
+	zerolog.Ctx(ctx).Warn().Str("delivery", d.GUID).Str("repo", in.Owner+"/"+in.Repo).Int("number", max(in.Issue, in.Pull)).
+		Msg("a webhook came late and was worked before, as GitHub shows; asking again on GitHub starts it")
+	return true, r.mark(ctx, d.GUID, outcomeSeen, nil)
+}
+
+// isWorked says whether GitHub shows a run of an issue that the store does not know: our reaction, or
+// a commit at the head of the issue's branch.
+func (r *Receiver) isWorked(ctx context.Context, repo *ghapp.Repo, in handlers.Subject) (bool, error) {
+	_, err := r.Store.LatestRunByIssue(ctx, in.RepoNode, in.Issue)
+	if errors.Is(err, store.ErrNotFound) {
+		var seen bool
+		if seen, err = repo.Reacted(ctx, in.Issue, ghapp.ReactionSeen); seen {
+			return true, nil
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	ref, err := repo.Branch(ctx, run.Branch(in.Issue))
+	if err != nil {
+		return false, err
+	}
+	head, err := repo.Commit(ctx, ref.OID)
+	if err != nil {
+		return false, err
+	}
+	made, ok := publish.RecordOf(head.Message)
+	if ours, err := repo.Ours(ctx, head.Author); err != nil || !ok || !ours || !head.Verified {
+		return false, err
+	}
+	_, err = r.Store.Run(ctx, made.Run)
+	if errors.Is(err, store.ErrNotFound) {
+		return true, nil
+	}
+	return false, err
+}
+
+// isListed says whether the pull request lists what was said as work that was taken up.
+func isListed(ctx context.Context, repo *ghapp.Repo, in handlers.FeedbackIntent) (bool, error) {
+	pr, err := repo.PR(ctx, in.Pull)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(publish.SaidIn(pr.Body), func(s publish.Said) bool {
+		return in.Kind == store.InputReview && s.Review == in.SourceID ||
+			in.Kind == store.InputReviewComment && s.Comment == in.SourceID
+	}), nil
+}
+
 // putOn says who put a label on, and when. asIs: they are known, and nothing has
 // happened on the issue since.
 type putOn struct {
@@ -93,7 +177,7 @@ func (r *Receiver) findMissed(ctx context.Context, repo *ghapp.Repo,
 	if err != nil {
 		return l, false, err
 	}
-	if at.After(r.Now().Add(-labelGrace)) {
+	if at.After(r.Now().Add(-grace)) {
 		return l, false, nil
 	}
 	switch _, err := repo.Branch(ctx, run.Branch(issue.Number)); {

@@ -25,6 +25,12 @@ func (r *Receiver) start(ctx context.Context, d store.Delivery, in handlers.Star
 	if err := r.waitForEnding(ctx, in.Subject); err != nil {
 		return err
 	}
+	past, err := r.recall(ctx, d, in.Subject, func(ctx context.Context, repo *ghapp.Repo) (bool, error) {
+		return r.isWorked(ctx, repo, in.Subject)
+	})
+	if err != nil || past {
+		return err
+	}
 	ctx = ghapp.WithPurpose(ctx, "authorise")
 	w, admitted, err := r.admit(ctx, d, in)
 	if err != nil || !admitted {

@@ -19,7 +19,8 @@
 //     upstream's answer all but cookies, keys and whatever sends its reader elsewhere.
 //     A redirect is an error.
 //   - A request passes where no budget is used up, and is charged after it; see package
-//     spend. An answer is counted while it passes, in bounded memory, and none is held up.
+//     spend. A budget can be overrun by what is under way, which is bounded. An answer is
+//     counted while it passes, in bounded memory, and none is held up.
 //   - An answer that breaks off before its end is charged all that was asked for: what
 //     a model thinks is billed, and need not be sent. Errors cost nothing.
 //   - A refusal that is the gateway's own is HTTP 400 in the API's own form, which

@@ -27,7 +27,8 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// maxWaiting bounds the requests of a run whose answer has not begun; others wait.
+// maxWaiting bounds the requests of a run whose answer has not begun, or under a budget not
+// ended; others wait.
 const maxWaiting = 16
 
 // Upstream is where one API's requests go, and as whom.
@@ -198,7 +199,9 @@ type exchange struct {
 	sent atomic.Bool
 	// settled: something was written down for it.
 	settled bool
-	// release lets go of its place among those whose bodies are held.
+	// limited: a budget holds for it, so that it keeps its place until it is charged.
+	limited bool
+	// release lets go of its place among the requests of the run.
 	release func()
 }
 
@@ -262,7 +265,9 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 
 // answered takes note that the answer begins, and counts it from there.
 func (x *exchange) answered(r *http.Response) {
-	x.release()
+	if !x.limited || x.admission == nil {
+		x.release()
+	}
 	ctx := r.Request.Context()
 	switch {
 	case x.admission == nil:
@@ -291,7 +296,7 @@ func (x *exchange) count(ctx context.Context, u *usage) {
 
 // close ends an exchange. One of which nothing is known is charged in full.
 func (x *exchange) close(ctx context.Context) {
-	x.release()
+	defer x.release()
 	if x.admission != nil && !x.settled {
 		_ = x.admission.SettleCut(ctx, spend.Use{}) // see settle
 	}
@@ -379,7 +384,9 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	case <-r.Context().Done():
 		return context.Cause(r.Context())
 	}
-	x := &exchange{start: start.Name, call: c, release: sync.OnceFunc(func() { <-h.waiting })}
+	x := &exchange{
+		start: start.Name, call: c, limited: start.Limited(), release: sync.OnceFunc(func() { <-h.waiting }),
+	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },

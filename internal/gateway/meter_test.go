@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -343,6 +348,81 @@ func TestRequestsUseUpTheBudget(t *testing.T) {
 	r := tr.report(t)
 	if _, over := r.OverBudget(); r.Models[0].Cost != 3*one || !over || len(u.requests()) != 3 {
 		t.Errorf("%d requests at the upstream, %+v", len(u.requests()), r)
+	}
+}
+
+// transport answers as it does.
+type transport func(r *http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Attack: an agent sends many requests and reads no answer to its end, so that none is
+// charged. Under a budget only so many pass before it is known what they cost.
+func TestRequestsUnderWayAreBounded(t *testing.T) {
+	t.Parallel()
+	const more = 4
+	for name, tt := range map[string]struct {
+		budget float64
+		want   map[int]int // how many requests end with which status
+	}{
+		"a budget":  {0.001, map[int]int{http.StatusOK: maxWaiting, http.StatusBadRequest: more}},
+		"no budget": {0, map[int]int{http.StatusOK: maxWaiting + more}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				end := make(chan struct{})
+				var passed atomic.Int32
+				meter := spend.NewMeter(spendtest.Open(t, t.TempDir()), run.ListPrices())
+				if err := meter.Begin(t.Context(), spend.Start{
+					Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(tt.budget))},
+				}); err != nil {
+					t.Fatal(err)
+				}
+				h, err := NewHandler(Config{
+					Key: []byte("key"), Meter: meter,
+					Upstreams: []Upstream{{
+						Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "models.test"}, APIKey: realKey,
+					}},
+					Transport: transport(func(r *http.Request) (*http.Response, error) {
+						_, _ = io.Copy(io.Discard, r.Body)
+						passed.Add(1)
+						body, answer := io.Pipe()
+						go func() {
+							<-end
+							_, _ = io.WriteString(answer, `{"usage":{"input_tokens":1000,"output_tokens":100}}`)
+							_ = answer.Close()
+						}()
+						return &http.Response{
+							StatusCode: http.StatusOK, Header: http.Header{}, Body: body, ContentLength: -1, Request: r,
+						}, r.Body.Close()
+					}),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				answers := make(chan int)
+				for range maxWaiting + more {
+					go func() {
+						w := httptest.NewRecorder()
+						h.ServeHTTP(w, request(t, http.MethodPost, messagesPath, strings.NewReader(small), "X-Api-Key", runToken))
+						answers <- w.Code
+					}()
+				}
+				synctest.Wait()
+				if got, want := int(passed.Load()), tt.want[http.StatusOK]; got != want {
+					t.Errorf("%d requests passed before one was charged, want %d", got, want)
+				}
+				close(end)
+				got := map[int]int{}
+				for range maxWaiting + more {
+					got[<-answers]++
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
 	}
 }
 

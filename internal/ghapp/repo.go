@@ -210,14 +210,22 @@ func (r *Repo) React(ctx context.Context, issue int, content string) error {
 
 // Reacted says whether we have added a reaction ("eyes") to an issue.
 func (r *Repo) Reacted(ctx context.Context, issue int, content string) (bool, error) {
+	return r.reacted(ctx, content, func(opts *github.ListOptions) ([]*github.Reaction, *github.Response, error) {
+		return r.reader.Reactions.ListIssueReactions(ctx, r.owner, r.name, issue, opts)
+	})
+}
+
+// reacted looks through pages of reactions for one of ours, of any content where content is "".
+func (r *Repo) reacted(ctx context.Context, content string,
+	list func(*github.ListOptions) ([]*github.Reaction, *github.Response, error)) (bool, error) {
 	opts := &github.ListOptions{PerPage: pageSize}
 	for range maxPages {
-		page, resp, err := r.reader.Reactions.ListIssueReactions(ctx, r.owner, r.name, issue, opts)
+		page, resp, err := list(opts)
 		if err != nil {
-			return false, wrap("list reactions to issue", err)
+			return false, wrap("list reactions", err)
 		}
 		for _, made := range page {
-			if made.GetContent() != content {
+			if content != "" && made.GetContent() != content {
 				continue
 			}
 			if ours, err := r.Ours(ctx, user(made.GetUser())); err != nil || ours {

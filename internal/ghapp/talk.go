@@ -21,6 +21,13 @@ func (r *Repo) ReactToComment(ctx context.Context, comment int64, content string
 	return wrap("react to comment", err)
 }
 
+// ReactedToComment says whether we have added a reaction to a comment on an issue or pull request.
+func (r *Repo) ReactedToComment(ctx context.Context, comment int64) (bool, error) {
+	return r.reacted(ctx, "", func(opts *github.ListOptions) ([]*github.Reaction, *github.Response, error) {
+		return r.reader.Reactions.ListIssueCommentReactions(ctx, r.owner, r.name, comment, opts)
+	})
+}
+
 // ReactTo adds a reaction to whatever has the node id: reviews have no other
 // address. Adding it twice is adding it once.
 func (r *Repo) ReactTo(ctx context.Context, node, content string) error {

@@ -91,7 +91,11 @@ func (s *Sim) addReaction(c *call, to *[]*reaction, content string) (int, any, e
 
 func (s *Sim) listReactions(c *call) (int, any, error) {
 	content := c.query("content", "")
-	found := slices.DeleteFunc(slices.Clone(c.issue.reactions),
+	of := c.issue.reactions
+	if c.comment != nil {
+		of = c.comment.reactions
+	}
+	found := slices.DeleteFunc(slices.Clone(of),
 		func(r *reaction) bool { return content != "" && r.content != content })
 	return list(c, found, s.reactionJSON)
 }

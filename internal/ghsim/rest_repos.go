@@ -48,6 +48,7 @@ func (s *Sim) restRoutes() []*route {
 		newRoute("GET", repo+"/labels/{name}", "issues:read", s.getLabel),
 		newRoute("GET", repo+"/issues", "issues:read", s.listIssues),
 		newRoute("GET", repo+"/issues/comments/{comment_id}", "comment:read", s.getComment),
+		newRoute("GET", repo+"/issues/comments/{comment_id}/reactions", "comment:read", s.listReactions),
 		newRoute("POST", repo+"/issues/comments/{comment_id}/reactions", "comment:write", withBody(s.postCommentReaction)),
 		newRoute("GET", repo+"/issues/{issue_number}", "issue:read", s.getIssue),
 		newRoute("GET", repo+"/issues/{issue_number}/comments", "issue:read", s.listComments),

@@ -20,7 +20,8 @@
 //     line), with hooks, monitors, external diffs, text conversions, lazy
 //     fetching and submodules off, and with an environment made here. The
 //     person's filter drivers are emptied, since their attributes may come from
-//     an agent.
+//     an agent, and a configuration that files of the checkout are part of is
+//     refused.
 //   - Push alone runs git as the person would, with their configuration and
 //     credentials, and still without hooks.
 //   - A credential goes to git through the environment of that one process. It

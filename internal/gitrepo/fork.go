@@ -39,7 +39,7 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	return &f, f.measure()
 }
 
-// measure finds out how many bytes a fork holds.
+// measure finds out how many bytes a fork takes on disk.
 func (r *Repo) measure() error {
 	sum, err := fileBytes(r.objects)
 	if err != nil {
@@ -59,7 +59,11 @@ func (r *Repo) full(more, limit int64) (bool, error) {
 	return r.held.Load()+more > limit, err
 }
 
-// fileBytes adds up the files of a directory of the host's own.
+// block is what a file takes on disk, however small it is: many small objects are most of
+// what a fork holds.
+const block = 4 << 10
+
+// fileBytes adds up what the files of a directory of the host's own take on disk.
 func fileBytes(dir string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -70,7 +74,7 @@ func fileBytes(dir string) (int64, error) {
 		if err != nil {
 			return err
 		}
-		sum += info.Size()
+		sum += max(info.Size(), block)
 		return nil
 	})
 	return sum, err

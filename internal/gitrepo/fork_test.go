@@ -128,6 +128,41 @@ func TestTooMuchNewWorkIsRefusedBeforeItIsStored(t *testing.T) {
 	}
 }
 
+// Small files and trees take a block each on disk, and count so: else they would take two
+// hundred times what they may.
+func TestSmallObjectsCountAsTheDiskHasThem(t *testing.T) {
+	t.Parallel()
+	dir, place := person(t, files{"a": "a"}), filepath.Join(t.TempDir(), "run.git")
+	r, err := open(t, dir).Fork(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := export(t, r)
+	const many = 100
+	var edits []TreeEdit
+	for i := range many {
+		edits = append(edits, TreeEdit{Path: fmt.Sprintf("d%d/x", i), Data: fmt.Append(nil, i)})
+	}
+	if _, err := r.TreeWith(t.Context(), headTree(t, r), edits); err != nil {
+		t.Fatal(err)
+	}
+	const disk = 2 * many * 4096 // of the files, and of the directory of each
+	again, err := open(t, dir).Fork(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counted, measured := r.held.Load(), again.held.Load(); counted < disk || measured < disk {
+		t.Errorf("%d bytes were counted and %d measured, want %d", counted, measured, disk)
+	}
+	w.MaxFork = disk + 50*4096
+	for i := range 60 {
+		files{fmt.Sprint("new", i): fmt.Sprint("new", i)}.write(t, w.Dir())
+	}
+	if s := snapshot(t, w); len(s.Refused) != 1 {
+		t.Errorf("refused %v", s.Refused)
+	}
+}
+
 // A mirror drops what nothing needs.
 func TestMirrorsAreTidied(t *testing.T) {
 	t.Parallel()
@@ -203,7 +238,7 @@ func TestForkIsBounded(t *testing.T) {
 	}
 	full := snapshot(t, w)
 	if after, err := fileBytes(place); err != nil || after != held || len(full.Refused) != 1 ||
-		full.Refused[0].Reason != "more than 3 MiB in all attempts of this task" {
+		full.Refused[0].Reason != "more than 3 MiB in what this run has kept of its attempts" {
 		t.Errorf("%d bytes became %d, %v; refused %v", held, after, err, full.Refused)
 	}
 	if err := r.Tidy(t.Context(), []OID{headTree(t, r), needed, "", noOID}); err != nil {

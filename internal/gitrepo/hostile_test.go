@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // treePaths lists what a tree holds, as git sees it.
@@ -515,6 +517,40 @@ func TestPersonConfigurationRunsNothing(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "a.txt")); err != nil || string(got) != "two\n" {
 		t.Errorf("checkout holds %q, %v", got, err)
+	}
+}
+
+// What a run lands in the checkout is no configuration of the person's git, which would run
+// the programs that it names.
+func TestConfigurationOfTheCheckoutIsRefused(t *testing.T) {
+	t.Parallel()
+	outside := filepath.Join(t.TempDir(), "config")
+	for name, tt := range map[string]struct {
+		key, path string
+		refused   bool
+	}{
+		"a file that is there":     {"include.path", "../there", true},
+		"a file that is to come":   {"include.path", "../conf/to-come", true},
+		"on another branch":        {"includeIf.onbranch:side.path", "../to-come", true},
+		"a link of the checkout":   {"include.path", "../link", true},
+		"a way through a link":     {"include.path", "back/to-come", true},
+		"a file outside":           {"include.path", outside, false},
+		"a file beside git's own":  {"include.path", "own", false},
+		"outside, if on a branch":  {"includeIf.onbranch:side.path", outside, false},
+		"a directory's neighbours": {"include.path", "../../to-come", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := person(t, files{"there": "[user]\n\tname = X\n", "link": "->" + outside})
+			if err := os.Symlink(dir, filepath.Join(dir, ".git", "back")); err != nil {
+				t.Fatal(err)
+			}
+			mustGit(t, dir, "config", tt.key, tt.path)
+			_, err := newGit(t).OpenLocal(t.Context(), dir)
+			if _, refused := errors.AsType[*run.UserError](err); refused != tt.refused || err != nil && !refused {
+				t.Errorf("opened with %v", err)
+			}
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // OpenLocal opens the repository whose work tree dir lies in, for the command
 // line. The answers "no repository", "bare" and "no commit yet" are
-// *run.UserError.
+// *run.UserError, and so is a configuration that a run could change.
 //
 // The repository's own configuration stays in force for what is harmless in it
 // (where refs are kept, sparse checkouts, line ends); hooks, monitors and
@@ -60,6 +60,9 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
 	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
+	if err := r.refuseConfigOfTree(ctx, common); err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
 	if r.ignored, err = r.personalIgnores(ctx, exclude); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
@@ -144,6 +147,65 @@ func (r *Repo) personalIgnores(ctx context.Context, exclude string) (rules []*ig
 		rules = append(rules, more...)
 	}
 	return rules, nil
+}
+
+// refuseConfigOfTree refuses a configuration that files of the checkout are part of, with a
+// *run.UserError: what a run lands there names the programs that git runs as the person. It
+// does not matter whether such a file is there now, or the condition of its include holds.
+func (r *Repo) refuseConfigOfTree(ctx context.Context, common string) error {
+	var files []string
+	for _, query := range [][]string{
+		{"--list", "--name-only"}, {"--type=path", "--get-regexp", `^include(if\..*)?\.path$`},
+	} {
+		out, err := r.refs(ctx, call{args: append([]string{"config", "--show-origin", "-z"}, query...), personal: true})
+		if err != nil && exitCode(err) != 1 { // 1: nothing is included
+			return err
+		}
+		for pair := range slices.Chunk(strings.Split(string(out), "\x00"), 2) { // origin, and key with value
+			file, ok := strings.CutPrefix(pair[0], "file:")
+			if !ok {
+				continue
+			}
+			file = absolute(r.top, file)
+			if _, included, ok := strings.Cut(pair[1], "\n"); ok {
+				file = absolute(filepath.Dir(file), included)
+			}
+			files = append(files, file)
+		}
+	}
+	for _, file := range files {
+		for _, path := range []string{file, resolved(file)} {
+			if within(r.top, path) && !within(common, path) && !within(r.gitDir, path) {
+				return &run.UserError{
+					Message: "git's configuration includes " + quotePath(path) + ", a file of the checkout, which a run could change",
+					Hint:    "move that file out of the checkout, or drop the include while you run",
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// absolute is a path that is relative to a directory, or absolute.
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(dir, path)
+}
+
+// resolved is an absolute path without the links on the way, as far as it is there.
+func resolved(path string) string {
+	if target, err := filepath.EvalSymlinks(path); err == nil || path == filepath.Dir(path) {
+		return target
+	}
+	return filepath.Join(resolved(filepath.Dir(path)), filepath.Base(path))
+}
+
+// within says whether a path is dir or below it.
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // emptyFilters returns the options that turn every filter driver of the
@@ -235,7 +297,7 @@ func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
 
 // Ignored says whether the person's git ignores a path of the checkout.
 func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
-	_, err := r.refs(ctx, call{args: []string{"check-ignore", "-q", "--", "./" + path}, person: true})
+	_, err := r.refs(ctx, call{args: []string{"check-ignore", "-q", "--", "./" + path}, personal: true})
 	if exitCode(err) == 1 {
 		return false, nil
 	}

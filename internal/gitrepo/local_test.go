@@ -126,9 +126,14 @@ func TestDirty(t *testing.T) {
 func TestIgnored(t *testing.T) {
 	t.Parallel()
 	dir := person(t, files{".gitignore": "progress.txt\n:(glob)x\n", "a": "1", "d/.gitignore": "!progress.txt\n"})
+	own := filepath.Join(t.TempDir(), "ignore") // as a person has it for all their repositories
+	if err := os.WriteFile(own, []byte("notes.txt\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustGit(t, dir, "config", "core.excludesFile", own)
 	r := open(t, dir)
 	for path, want := range map[string]bool{
-		"progress.txt": true, "d/progress.txt": false, "a": false, "missing": false, ":(glob)x": true,
+		"progress.txt": true, "d/progress.txt": false, "a": false, "missing": false, ":(glob)x": true, "d/notes.txt": true,
 	} {
 		if got, err := r.Ignored(t.Context(), path); err != nil || got != want {
 			t.Errorf("%s: %v, %v", path, got, err)
@@ -232,6 +237,36 @@ func TestLinkedWorktree(t *testing.T) {
 	err = r.Checkout(ctx, "main")
 	if _, ok := errors.AsType[*run.UserError](err); !ok {
 		t.Errorf("checking out a branch that is checked out elsewhere: %v", err)
+	}
+}
+
+// A directory may have any name.
+func TestNamesOfTheDirectory(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		`a:"b`, `back\slash`, "no-break\u00a0space", "\U0001f468\u200d\U0001f4bb", "Latin-1 \xe9", "tab\there", "#1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), name)
+			if err := os.Rename(person(t, files{"a": "1"}), dir); err != nil {
+				t.Fatal(err)
+			}
+			r := open(t, dir)
+			fork, err := r.Fork(filepath.Join(t.TempDir(), name, "run.git"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := export(t, fork)
+			files{"b": "2"}.write(t, w.Dir())
+			s := snapshot(t, w)
+			if err := r.Take(t.Context(), fork, s.Tree); err != nil {
+				t.Fatal(err)
+			}
+			if got := mustGit(t, dir, "show", string(s.Tree)+":b"); got != "2" {
+				t.Errorf("the repository has %q", got)
+			}
+		})
 	}
 }
 

@@ -38,7 +38,7 @@ type store struct {
 	env  []string
 	// objects is the directory that takes what is written.
 	objects string
-	// held is about how many bytes a fork has taken; nil where nobody counts.
+	// held is about how many bytes a fork takes on disk; nil where nobody counts.
 	held *atomic.Int64
 
 	reader, hasher, trees, differ *helper
@@ -80,7 +80,13 @@ func makeBare(dir string) error {
 // the commits among them whose parents are not there.
 func borrow(dir, objects string, shallow []byte) error {
 	return errors.Join(makeBare(dir), ensureFile(filepath.Join(dir, "shallow"), string(shallow)),
-		ensureFile(filepath.Join(dir, "objects/info/alternates"), strconv.Quote(objects)+"\n"))
+		ensureFile(filepath.Join(dir, "objects/info/alternates"), quoteC(objects)+"\n"))
+}
+
+// quoteC quotes a path as git's own files have it. Git takes all bytes as they are but these,
+// and knows no escape of Go's for others.
+func quoteC(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
 }
 
 // ensureFile gives a file of the host's own that content.
@@ -203,7 +209,7 @@ func (s *store) writeBlob(ctx context.Context, r io.Reader, size int64) (oid OID
 	}
 	oid, err = s.writeWith(ctx, s.hasher, []byte(filepath.Base(f.Name())+"\n"))
 	if err == nil && s.held != nil {
-		s.held.Add(size)
+		s.held.Add(max(size, block))
 	}
 	return oid, err
 }
@@ -237,5 +243,9 @@ func (s *store) writeTree(ctx context.Context, items []treeItem) (OID, error) {
 		fmt.Fprintf(&b, "%o %s %s\t%s\x00", i.mode, kind, i.oid, i.name)
 	}
 	b.WriteByte(0) // an empty line ends a tree
-	return s.writeWith(ctx, s.trees, b.Bytes())
+	oid, err := s.writeWith(ctx, s.trees, b.Bytes())
+	if err == nil && s.held != nil {
+		s.held.Add(max(int64(b.Len()), block))
+	}
+	return oid, err
 }

@@ -64,8 +64,8 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 	err = s.dir(ctx, root, "", newScope(w.repo.ignored), 0)
 	if err == nil {
 		var full bool
-		if full, err = w.repo.full(s.newBytes, w.MaxFork); full && err == nil {
-			err = tooMuchError(fmt.Sprintf("more than %d MiB in all attempts of this task", w.MaxFork>>20))
+		if full, err = w.repo.full(s.newBytes+int64(s.newFiles)*block, w.MaxFork); full && err == nil {
+			err = tooMuchError(fmt.Sprintf("more than %d MiB in what this run has kept of its attempts", w.MaxFork>>20))
 		}
 	}
 	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {

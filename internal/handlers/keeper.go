@@ -86,7 +86,8 @@ func (k *keeper) Handle(ctx context.Context, event, guid string, payload []byte)
 // event's name are headers, which GitHub does not sign: whoever has seen a webhook
 // could send it again under others. Bodies that start anything bear a time of change,
 // an id of what is new, or the state of a check that a second request finds changed,
-// so that honest ones differ; they are remembered for good. An App that loses its
+// so that honest ones differ. They are remembered for store.KeepDeliveries, and what asks for work and
+// is older than that is not worked. An App that loses its
 // access twice may be told so in the same words, and must hear it.
 func digest(event string, body []byte) []byte {
 	if event == "repository" || strings.HasPrefix(event, "installation") {

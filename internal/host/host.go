@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -181,6 +182,7 @@ func (h *Host) checkDir() string      { return filepath.Join(h.cfg.Dir, "check")
 func (h *Host) checkIndex() string    { return filepath.Join(h.cfg.Dir, "check-index") }
 func (h *Host) forkDir() string       { return filepath.Join(h.main().cfg.Dir, "run.git") }
 func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts") }
+func (h *Host) lanesDir() string      { return filepath.Join(h.cfg.Dir, "lanes") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
 // Open implements loop.WorkTree.
@@ -677,17 +679,38 @@ func (h *Host) Close() {
 	}
 }
 
-// EndAll ends what the run has at work on this machine, whether its state knows of it or not.
+// EndAll ends what the run has at work on this machine, also in its lanes, whether its state
+// knows of it or not.
 func (h *Host) EndAll(ctx context.Context) error {
-	entries, err := os.ReadDir(h.starts())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for what the run has at work: %w", err)
+	starts, err := namesIn(h.starts())
+	if err != nil {
+		return err
 	}
 	var errs []error
-	for _, e := range entries {
-		errs = append(errs, h.Abandon(ctx, e.Name()))
+	for _, name := range starts {
+		errs = append(errs, h.Abandon(ctx, name))
+	}
+	lanes, err := namesIn(h.lanesDir())
+	errs = append(errs, err)
+	for _, name := range lanes {
+		if n, err := strconv.Atoi(name); err == nil {
+			errs = append(errs, h.lane(n).EndAll(ctx))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// namesIn are the names in one of the run's directories, none where it was never made.
+func namesIn(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for what the run has at work: %w", err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
 }
 
 // Delete removes everything the run left on disk, but for the caches that the default

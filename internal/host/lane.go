@@ -17,12 +17,17 @@ import (
 // its work tree, its checks and its caches; it shares the objects with the run, so that
 // what it made can be folded.
 func (h *Host) Lane(n int) (loop.WorkTree, loop.Runner) {
+	lane := h.lane(n)
+	return lane, lane
+}
+
+func (h *Host) lane(n int) *Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	lane, ok := h.lanes[n]
 	if !ok {
 		cfg := h.cfg
-		cfg.Dir = filepath.Join(h.cfg.Dir, "lanes", strconv.Itoa(n))
+		cfg.Dir = filepath.Join(h.lanesDir(), strconv.Itoa(n))
 		lane = New(cfg)
 		lane.of = h
 		if h.lanes == nil {
@@ -30,7 +35,7 @@ func (h *Host) Lane(n int) (loop.WorkTree, loop.Runner) {
 		}
 		h.lanes[n] = lane
 	}
-	return lane, lane
+	return lane
 }
 
 // main is the host of the run.
@@ -42,7 +47,6 @@ func (h *Host) main() *Host {
 }
 
 // beginLane notes the tree of a lane that has none yet, to be laid out when it is needed.
-// What steers its agents is what steers those of the run.
 func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 	if _, err := os.Lstat(h.treeDir()); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -50,12 +54,7 @@ func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
 		return false, fmt.Errorf("make a lane's directory: %w", err)
 	}
-	p, err := h.of.pinning()
-	if err != nil {
-		return false, err
-	}
-	p.Given, p.Real = "", ""
-	if err := h.notePinning(p); err != nil {
+	if err := h.unpinned(); err != nil {
 		return false, err
 	}
 	return true, h.putOff(tree)

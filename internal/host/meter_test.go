@@ -27,6 +27,8 @@ type box struct {
 	status sandbox.Status
 	ended  chan struct{}
 	spec   sandbox.Spec
+	// stopped are the names of what was told to end.
+	stopped []string
 }
 
 func (b *box) About() sandbox.About { return sandbox.About{Name: "docker"} }
@@ -56,7 +58,8 @@ func (b *box) Logs(context.Context, sandbox.Handle, int64) (io.ReadCloser, error
 	return io.NopCloser(strings.NewReader("")), nil
 }
 
-func (b *box) Stop(context.Context, sandbox.Handle, string) error {
+func (b *box) Stop(_ context.Context, h sandbox.Handle, _ string) error {
+	b.stopped = append(b.stopped, h.Name)
 	b.end(sandbox.Status{Reason: sandbox.ReasonStopped, ExitCode: 143, Signal: "SIGTERM"})
 	return nil
 }
@@ -66,6 +69,9 @@ func (b *box) Collect(_ context.Context, w sandbox.Workspace) (string, error) { 
 func (b *box) Remove(context.Context, sandbox.Handle) error { return nil }
 
 func (b *box) end(s sandbox.Status) {
+	if b.status.State == sandbox.Exited {
+		return // it may be told to end again while it ends
+	}
 	s.State, s.StartedAt, s.FinishedAt = sandbox.Exited, time.Unix(1, 0), time.Unix(9, 0)
 	b.status = s
 	close(b.ended)
@@ -162,6 +168,14 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	}
 	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: in, Output: out}}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTheClockOfAgents is that by which the hours they name are read.
+func TestTheClockOfAgents(t *testing.T) {
+	t.Parallel()
+	if _, b, _, _ := metered(t, agent.Result{}); b.spec.Env["TZ"] != "UTC" {
+		t.Errorf("the zone in a container is %q", b.spec.Env["TZ"])
 	}
 }
 

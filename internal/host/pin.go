@@ -77,10 +77,11 @@ func (h *Host) followDefault(ctx context.Context, at Location, head gitrepo.OID)
 	return h.tellPinned(ctx, at.Repo, head, def)
 }
 
-// unpinned notes that the directory holds a tree as it is.
+// unpinned notes that the directory holds a tree as it is. What steers the agents of a
+// lane is what steers those of the run by now.
 func (h *Host) unpinned() error {
-	p, err := h.pinning()
-	if err != nil || p.Given == "" {
+	p, err := h.main().pinning()
+	if err != nil {
 		return err
 	}
 	p.Given, p.Real = "", ""

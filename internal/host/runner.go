@@ -70,6 +70,9 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	}
 	spec.Argv, spec.PassEnv, spec.HomeFiles, spec.Stdin = cmd.Argv, cmd.PassEnv, cmd.HomeFiles, promptFile
 	spec.Programs = cmd.Programs
+	if zone := h.zone(); zone != time.Local {
+		spec.Env["TZ"] = zone.String()
+	}
 	maps.Copy(spec.Env, cmd.Env)
 	for _, name := range cmd.PassEnv {
 		if value := h.cfg.Credentials[name]; value != "" && os.Getenv(name) == "" {
@@ -280,7 +283,7 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 		return loop.AgentStatus{}, err
 	}
 	status.Stderr = h.cfg.Mask.Mask(status.Stderr) // before it is cut
-	s := agentStatus(parser.Close(), status)
+	s := agentStatus(parser.Close(), status, h.zone())
 	s.Activity = did
 	// Its words end up in progress.md, and so in the next commit.
 	s.Final, s.Detail, s.Limit = h.cfg.Mask.Mask(s.Final), h.cfg.Mask.Mask(s.Detail), h.cfg.Mask.Mask(s.Limit)
@@ -431,6 +434,15 @@ func (h heard) Write(p []byte) (int, error) {
 	return h.w.Write(p)
 }
 
+// zone is that of the clock which an agent sees: an hour that its program names without one
+// is read there.
+func (h *Host) zone() *time.Location {
+	if h.cfg.Sandbox.About().Name == agent.SandboxLocal {
+		return time.Local //nolint:gosmopolitan // it runs on this very machine
+	}
+	return time.UTC
+}
+
 // took is how long a process ran, 0 where it never began.
 func took(status sandbox.Status) time.Duration {
 	if status.StartedAt.IsZero() || status.FinishedAt.IsZero() {
@@ -440,8 +452,8 @@ func took(status sandbox.Status) time.Duration {
 }
 
 // agentStatus puts what the stream said and how the process ended into the
-// terms of the loop.
-func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
+// terms of the loop. The zone is that of the agent's clock.
+func agentStatus(r agent.Result, status sandbox.Status, zone *time.Location) loop.AgentStatus {
 	s := loop.AgentStatus{Started: status.FinishedAt.Add(-took(status)), Finished: status.FinishedAt}
 	reason := ""
 	switch status.Reason {
@@ -450,7 +462,7 @@ func agentStatus(r agent.Result, status sandbox.Status) loop.AgentStatus {
 		reason = string(status.Reason)
 	case sandbox.ReasonExited, sandbox.ReasonLost, sandbox.ReasonOwnerDied:
 	}
-	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr, status.FinishedAt.Local())
+	r = r.WithExit(max(status.ExitCode, 0), status.Signal, reason, status.Stderr, status.FinishedAt.In(zone))
 	s.Final, s.Detail, s.Usage, s.Model, s.RetryAt = r.FinalText, r.Error, r.Usage, r.Model, r.RetryAt
 	if r.Truncated {
 		s.Detail = strings.TrimPrefix(s.Detail+"; a line of its output was too long to read and was left out", "; ")

@@ -53,7 +53,7 @@ func TestAgentStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := agentStatus(tt.result, tt.status)
+			got := agentStatus(tt.result, tt.status, time.UTC)
 			if got.Outcome != tt.want || !strings.Contains(got.Detail, tt.says) || got.Finished.Sub(got.Started) != tt.took {
 				t.Errorf("%s after %s: %q", got.Outcome, got.Finished.Sub(got.Started), got.Detail)
 			}
@@ -61,5 +61,22 @@ func TestAgentStatus(t *testing.T) {
 				t.Errorf("do first %q", got.DoFirst)
 			}
 		})
+	}
+}
+
+// TestHoursAreThoseOfTheAgentsClock: a program names them without a zone.
+func TestHoursAreThoseOfTheAgentsClock(t *testing.T) {
+	t.Parallel()
+	ended := sandbox.Status{
+		State: sandbox.Exited, Reason: sandbox.ReasonExited, ExitCode: 1, FinishedAt: time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC),
+	}
+	for zone, want := range map[*time.Location]time.Time{
+		time.UTC:                        time.Date(2026, 11, 22, 21, 0, 0, 0, time.UTC),
+		time.FixedZone("Tokyo", 9*3600): time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+	} {
+		said := agent.Result{Outcome: agent.OutcomeRateLimited, Error: "You've hit your limit · resets 9pm"}
+		if got := agentStatus(said, ended, zone).RetryAt; !got.Equal(want) {
+			t.Errorf("%s: %s, want %s", zone, got, want)
+		}
 	}
 }

@@ -34,7 +34,7 @@ func (h *Host) Needed(s loop.State) ([]gitrepo.OID, error) {
 		return nil, err
 	}
 	var needed []gitrepo.OID
-	lanes, err := filepath.Glob(filepath.Join(h.main().cfg.Dir, "lanes", "*"))
+	lanes, err := filepath.Glob(filepath.Join(h.main().lanesDir(), "*"))
 	if err != nil {
 		return nil, err
 	}

@@ -407,6 +407,9 @@ func (c *checkout) enter(ctx context.Context, p place, id run.ID, current string
 	if !p.fresh {
 		tip, err = c.repo.Resolve(ctx, "refs/heads/"+p.branch)
 	}
+	if err == nil && p.fresh {
+		err = c.checkFree(ctx, p.branch)
+	}
 	if err == nil {
 		err = c.tellMissing(ctx, p, tip)
 	}
@@ -458,6 +461,27 @@ func (c *checkout) enter(ctx context.Context, p place, id run.ID, current string
 		c.sayBeside(p.branch+made, current)
 	}
 	return tip, err
+}
+
+// checkFree refuses a branch that cannot be made because git keeps branches like files:
+// where there is a branch a, there is no a/b.
+func (c *checkout) checkFree(ctx context.Context, branch string) error {
+	for i, r := range branch {
+		if r != '/' {
+			continue
+		}
+		there, err := c.exists(ctx, branch[:i])
+		if err != nil {
+			return err
+		}
+		if there {
+			return &run.UserError{
+				Message: fmt.Sprintf("there is a branch %s, so git cannot make %s", branch[:i], branch),
+				Hint:    fmt.Sprintf("name another one with --branch, or rename that one: git branch -m %s NAME", branch[:i]),
+			}
+		}
+	}
+	return nil
 }
 
 // tellMissing tells of a plan's file that is committed where the person is, and is not on

@@ -145,7 +145,7 @@ func (j *Job) workComment(ctx context.Context, d store.Delivery, c ghapp.Comment
 	if err != nil {
 		return fmt.Errorf("describe a comment: %w", err)
 	}
-	if intent, err := j.deliveries.Decoder.Decode(d.Event, body); err != nil || !isRemark(intent) {
+	if intent, err := j.deliveries.Decoder.Decode(d.Event, body); err != nil || !mayAnswer(intent) {
 		return nil //nolint:nilerr // a command had a job of its own, and what cannot be read answers nothing
 	}
 	d.GUID, d.Body, d.ReceivedAt = fmt.Sprintf("%s/%d", d.GUID, c.ID), body, c.CreatedAt
@@ -159,9 +159,16 @@ func (j *Job) workComment(ctx context.Context, d store.Delivery, c ghapp.Comment
 	return j.deliveries.Work(ctx, d.GUID)
 }
 
-func isRemark(intent handlers.Intent) bool {
-	_, ok := intent.(handlers.RemarkIntent)
-	return ok
+// mayAnswer says whether a comment may hold an answer: also beside what is nearly a command.
+func mayAnswer(intent handlers.Intent) bool {
+	switch in := intent.(type) {
+	case handlers.RemarkIntent:
+		return true
+	case handlers.CommandIntent:
+		return in.Problem != "" && in.Beside
+	default:
+		return false
+	}
 }
 
 // lastRun is the last run of the issue or pull request, as far as it can be told

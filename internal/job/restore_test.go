@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -483,6 +484,48 @@ func TestRestoreQuestions(t *testing.T) {
 		t.Errorf("found %v, ended %s in %s; %s", found, s.End, s.Phase, diff)
 	}
 	if diff := cmp.Diff([]string{"One.", text + mark}, said); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestRestoreAnswers: what people said since the questions answers them, also beside what is nearly a
+// command, to which an earlier job has replied.
+func TestRestoreAnswers(t *testing.T) {
+	t.Parallel()
+	var seconds atomic.Int64
+	l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
+	pub := publish.Publisher{GitHub: l.repo, Effects: l.job.deliveries.Comments.Effects, Issue: l.issue.Number}
+	_, err := pub.CommentQuestions(t.Context(), []string{"Why?"}, 0)
+	l.must(err)
+	person := func(text string) ghsim.Comment {
+		t.Helper()
+		c, err := l.Comment(restoredOwner, restoredName, l.issue.Number, restoredOwner, text)
+		l.must(err)
+		return c
+	}
+	want := []string{"One.", "Two.\n /ralph resume"}
+	person(want[0])
+	person(want[1])
+	person(" /ralph resume")
+	last := person("/ralph start")
+	owner := map[string]any{"login": restoredOwner, "id": 7, "type": "User"}
+	body, err := json.Marshal(map[string]any{
+		"action": "created", "sender": owner, "installation": map[string]any{"id": l.in.Installation},
+		"issue": map[string]any{"number": l.issue.Number, "node_id": l.in.IssueNode, "title": restoredTitle, "body": restoredText,
+			"state": "open", "user": owner},
+		"comment":    map[string]any{"id": last.ID, "body": last.Body, "user": owner},
+		"repository": map[string]any{"node_id": l.in.RepoNode, "name": restoredName, "owner": owner},
+	})
+	l.must(err)
+	l.must(l.job.restore(t.Context(), store.Delivery{GUID: "d", Event: "issue_comment", Action: "created", Body: body,
+		Installation: l.in.Installation, RepoNode: l.in.RepoNode}))
+	left, err := l.job.store.PendingInputs(t.Context(), l.in.RepoNode, l.issue.Number, store.InputAnswer)
+	l.must(err)
+	var got []string
+	for _, in := range left {
+		got = append(got, in.Text)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

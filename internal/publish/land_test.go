@@ -398,6 +398,7 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		f.After, f.Drop = true, true
 		return f
 	}
+	unseen := ghsim.Fault{Match: "/branches/", Status: 404, Body: `{"message":"Branch not found"}`}
 	blind := ghsim.Fault{Match: "/branches/", Status: 502, Body: `{"message":"Server Error"}`}
 	for name, c := range map[string]struct {
 		faults []ghsim.Fault
@@ -416,7 +417,11 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		},
 		"branch made, commit refused": {[]ghsim.Fault{only("createCommitOnBranch", "UNPROCESSABLE")}, ghapp.Invalid},
 		"branch made, and not seen by a replica": {
-			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND")}, "",
+			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND"), unseen}, "",
+		},
+		"branch made, and not seen by replicas for a while": {
+			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND"), unseen, only("createCommitOnBranch", "NOT_FOUND"), unseen},
+			ghapp.NotFound,
 		},
 		"branch made, answer lost after the commit was refused": {
 			[]ghsim.Fault{lostAfter(only("createCommitOnBranch", "UNPROCESSABLE"))}, ghapp.Transient,

@@ -108,6 +108,12 @@ type landedRecord struct {
 	TaskID  string `json:"task_id"`
 }
 
+// branchRecord is how a branch is stored with its effect.
+type branchRecord struct {
+	// Base is that of the run's first commit.
+	Base string `json:"base"`
+}
+
 // Land makes c one commit on the issue's branch, which is created at c.Base if
 // there is none yet, and returns it. Landing the same run, iteration and tree
 // again returns the commit that is there.
@@ -118,13 +124,15 @@ type landedRecord struct {
 // that GitHub's replicas lag: come back.
 func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 	ctx = ghapp.WithPurpose(ctx, "commit")
-	if err := p.makeBranch(ctx, c); err != nil {
+	from, err := p.makeBranch(ctx, c)
+	if err != nil {
 		return Landed{}, err
 	}
+	first := from == c.Base // a replica of GitHub's may not show the branch yet
 	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
 		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
-		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c) },
-		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c) })
+		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c, first) },
+		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c, first) })
 	if err != nil {
 		return Landed{}, err
 	}
@@ -132,18 +140,19 @@ func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
 }
 
 // makeBranch makes the branch once per run. One that was there before the run is taken as it
-// is; one that a person deletes after the first commit is not made again.
-func (p *Publisher) makeBranch(ctx context.Context, c Commit) error {
-	_, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
+// is; one that a person deletes after the first commit is not made again. It gives the base of the
+// run's first commit.
+func (p *Publisher) makeBranch(ctx context.Context, c Commit) (from string, err error) {
+	made, err := effects.Do(ctx, p.Effects, effects.Branch(p.Run, p.GitHub.FullName(), p.Branch),
 		map[string]string{"base": c.Base},
-		func(ctx context.Context) (struct{}, bool, error) {
+		func(ctx context.Context) (branchRecord, bool, error) {
 			_, err := p.GitHub.Branch(ctx, p.Branch)
 			if errors.Is(err, ghapp.ErrNotFound) {
-				return struct{}{}, false, nil
+				return branchRecord{}, false, nil
 			}
-			return struct{}{}, err == nil, err
+			return branchRecord{Base: c.Base}, err == nil, err
 		},
-		func(ctx context.Context) (struct{}, error) {
+		func(ctx context.Context) (branchRecord, error) {
 			err := p.GitHub.CreateBranch(ctx, p.Branch, c.Base)
 			if errors.Is(err, ghapp.ErrExists) {
 				err = nil
@@ -151,9 +160,9 @@ func (p *Publisher) makeBranch(ctx context.Context, c Commit) error {
 			if class, _ := ghapp.Classify(err); class == ghapp.Invalid {
 				err = p.explainNoBranch(ctx, err)
 			}
-			return struct{}{}, err
+			return branchRecord{Base: c.Base}, err
 		})
-	return err
+	return made.Base, err
 }
 
 // explainNoBranch is why GitHub does not make the branch, where another branch is in its way.
@@ -174,7 +183,7 @@ func (p *Publisher) explainNoBranch(ctx context.Context, failed error) error {
 
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
-func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) {
+func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (landedRecord, error) {
 	in, err := p.input(ctx, c)
 	if err != nil {
 		return landedRecord{}, err
@@ -183,7 +192,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) 
 	if errors.Is(err, ghapp.ErrStale) || errors.Is(err, ghapp.ErrNotFound) {
 		// Either somebody moved the branch, or a replica has not heard of our own last
 		// commit or of the new branch yet; in the second case trying again helps.
-		if rec, ok, lookErr := p.adopt(ctx, c); lookErr != nil || ok {
+		if rec, ok, lookErr := p.adopt(ctx, c, first); lookErr != nil || ok {
 			return rec, lookErr
 		}
 		made, err = p.send(ctx, in)
@@ -195,7 +204,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit) (landedRecord, error) 
 		// The commit may have landed all the same, or the branch be gone.
 		switch class, _ := ghapp.Classify(err); class {
 		case ghapp.Stale, ghapp.Transient, ghapp.NotFound:
-			if rec, ok, lookErr := p.adopt(ctx, c); ok || errors.Is(lookErr, ErrBranchMoved) {
+			if rec, ok, lookErr := p.adopt(ctx, c, first); ok || errors.Is(lookErr, ErrBranchMoved) {
 				return rec, lookErr
 			}
 		}
@@ -230,11 +239,15 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
 
 // adopt looks whether the head of the branch is the commit that c asks for: on
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
-// c.Base holds none; any other head is a MovedError.
-func (p *Publisher) adopt(ctx context.Context, c Commit) (landedRecord, bool, error) {
+// c.Base holds none, nor does one that is not there before the run's first commit; any other head is
+// a MovedError.
+func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (landedRecord, bool, error) {
 	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
 	if errors.Is(err, ghapp.ErrNotFound) {
+		if first {
+			return landedRecord{}, false, nil
+		}
 		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // TestExtrasInTrouble: a refusal is taken and told; what passes is tried again, but not for
@@ -55,5 +56,26 @@ func TestExtrasInTrouble(t *testing.T) {
 				t.Errorf("err = %v, told:\n%s", err, &log)
 			}
 		})
+	}
+}
+
+// TestRefusedEnd: a refusal to show how a run ended is asked again, and then the rest is told without it.
+func TestRefusedEnd(t *testing.T) {
+	t.Parallel()
+	no, away := &ghapp.Error{Class: ghapp.NotFound}, &ghapp.Error{Class: ghapp.Transient}
+	for _, c := range []struct {
+		end      run.EndReason
+		troubles int
+		err      error
+		again    bool
+	}{
+		{run.EndBlocked, 0, no, true}, {run.EndBlocked, 1, no, true}, {run.EndBlocked, 2, no, false},
+		{run.EndBlocked, 9, away, true}, {"", 9, no, true}, {run.EndBlocked, 0, nil, false},
+	} {
+		s := loop.State{Counts: loop.Counts{Troubles: c.troubles}}
+		s.End = c.end
+		if err := refusable(t.Context(), s, "no", c.err); (err != nil) != c.again {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }

@@ -231,11 +231,14 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return shown, nil
 	}
 	pr, err := pub.UpdatePR(ctx, read, v)
-	if err == nil && s.End.Complete() {
-		pr, err = pub.Ready(ctx, pr)
-	}
-	if err != nil {
+	if err = refusable(ctx, s, "the description of the pull request was not brought up to date", err); err != nil {
 		return nil, err
+	}
+	if s.End.Complete() {
+		pr, err = pub.Ready(ctx, pr)
+		if err = refusable(ctx, s, "the pull request was not taken out of draft", err); err != nil {
+			return nil, err
+		}
 	}
 	if s.End != "" {
 		if err := p.check(ctx, pub, s, v, pr); err != nil {
@@ -273,6 +276,10 @@ func pullRequestOf(pr ghapp.PR) *loop.PullRequest {
 // GitHub does not take is left alone.
 const extraTroubles = 6
 
+// MaxRefusals is how often in a row GitHub refuses to have the end of a run told before that is
+// taken for its word: a replica may not show yet what is there.
+const MaxRefusals = 3
+
 // check shows on the run's last commit how it has ended.
 func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr ghapp.PR) error {
 	err := pub.ShowCheck(ctx, publish.Check{
@@ -292,6 +299,16 @@ func extra(ctx context.Context, s loop.State, what string, err error) error {
 	_, answered := errors.AsType[*ghapp.Error](err)
 	passes := class == ghapp.Transient || !answered
 	if err == nil || ctx.Err() != nil || class == ghapp.RateLimited || passes && s.Troubles < extraTroubles {
+		return err
+	}
+	zerolog.Ctx(ctx).Warn().Err(err).Msg(what)
+	return nil
+}
+
+// refusable gives back an error of what tells how a run ended, but for a refusal that GitHub repeats:
+// that is logged, and the rest is told all the same.
+func refusable(ctx context.Context, s loop.State, what string, err error) error {
+	if s.End == "" || !ghapp.Denied(err) || s.Troubles < MaxRefusals-1 {
 		return err
 	}
 	zerolog.Ctx(ctx).Warn().Err(err).Msg(what)

@@ -53,6 +53,8 @@ type pauses struct {
 	pauseFor time.Duration
 	// failing is since when it is GitHub that fails its steps, zero where it does not.
 	failing time.Time
+	// refused is how often in a row GitHub has refused to have the run's end told.
+	refused int
 }
 
 func (d *driver) close(ctx context.Context) error {

@@ -101,7 +101,7 @@ func (r *Reconciler) takeUpFeedback(ctx context.Context, row store.Run) (wait ti
 	if h.hasQuestions() {
 		r.comments.AddState(ctx, r.repoOf(row), row.IssueNumber, publish.LabelNeedsHuman)
 	}
-	if len(h.list) == 0 {
+	if len(h.list) == 0 || r.cfg.ByJob { // whose state is restored, and lacks what verified the work
 		return 0, nil
 	}
 	// Notifications still work when the driver is incomplete.

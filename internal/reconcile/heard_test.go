@@ -12,6 +12,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery/deliverytest"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -357,6 +358,30 @@ func TestI5BotsAndChecksComeToAnEnd(t *testing.T) {
 		said := strings.Join(st.Said(st.pull), "\n")
 		if d.hasWork() != tt.works || d.rounds != tt.after || tt.works == (strings.Count(said, "Waiting for a person") == 1) {
 			t.Errorf("after %d rounds: %q, %d rounds, said %q", tt.before, heard(d), d.rounds, said)
+		}
+	}
+}
+
+// TestOnlyAServerShowsWhatBroughtNoWork: a job's state is restored, and lacks what the description shows.
+func TestOnlyAServerShowsWhatBroughtNoWork(t *testing.T) {
+	t.Parallel()
+	for _, byJob := range []bool{false, true} {
+		st := newStage(t)
+		st.r.cfg.ByJob = byJob
+		st.Save(st.issue, func(s *loop.State) { s.FeedbackRounds = maxRounds })
+		_, row := st.Runs(st.issue)
+		w := &world{t: t, r: st.r, id: row.ID, clock: clock{at: st.Now()}}
+		w.drive()
+		st.r.drivers[row.ID].repo = row.RepoOwner + "/" + row.RepoName
+		st.r.cfg.Git = &gitrepo.Git{}
+		st.review(st.nitpicker.BotLogin, "COMMENTED", "", "Nit.")
+		st.Work()
+		st.Pass(time.Minute)
+		if _, err := st.r.takeUp(t.Context(), row); err != nil {
+			t.Fatal(err)
+		}
+		if said := strings.Join(st.Said(st.pull), "\n"); !strings.Contains(said, "Waiting for a person") || len(w.shown) == 0 != byJob {
+			t.Errorf("by a job %t: shown %d times, said %q", byJob, len(w.shown), said)
 		}
 	}
 }

@@ -104,6 +104,13 @@ func (p *places) free(process string) {
 	delete(p.taken, process)
 }
 
+// leave takes a process out of the line until it asks again.
+func (p *places) leave(process string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.line, process)
+}
+
 // starters are the runs that would be given a place now.
 func (p *places) starters(now time.Time) (ids []run.ID) {
 	p.mu.Lock()
@@ -200,6 +207,7 @@ func (p *placing) StartGate(ctx context.Context, s loop.State, g loop.GateStart)
 func (p *placing) start(process string, start func() (loop.Handle, error)) (loop.Handle, error) {
 	if lacks := p.r.cfg.Lacks; lacks != nil {
 		if why := lacks(); why != "" {
+			p.r.places.leave(process) // who would be called, and could not start, would be called again at once
 			return "", &loop.Delay{Why: why}
 		}
 	}

@@ -1,13 +1,16 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -52,6 +55,33 @@ func TestPlaces(t *testing.T) {
 	at(late, "", 0)
 	p.free(late.process) // no image: it was not started
 	at(asks(1, "a"), "", 0)
+}
+
+// TestWhoCannotStartLeavesTheLine: a run that the machine has no room for is not called, until it asks again.
+func TestWhoCannotStartLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	lacks := ""
+	r := &Reconciler{places: newPlaces(config.Concurrency{Agents: 1})}
+	r.cfg.Lacks, r.cfg.Now = func() string { return lacks }, func() time.Time { return noon }
+	p := &placing{r: r, row: store.Run{ID: "r-001", RepoNode: "a"}}
+	start := func() error {
+		_, err := p.start("r-001-1", func() (loop.Handle, error) { return "h", nil })
+		return err
+	}
+	r.places.take(asks(9, "b"))
+	for _, lacks = range []string{"", "the disk is full"} {
+		if _, ok := errors.AsType[*loop.Delay](start()); !ok {
+			t.Fatalf("started, and lacks %q", lacks)
+		}
+	}
+	r.places.keep("r-009", nil)
+	if ids := r.places.starters(noon); len(ids) != 0 {
+		t.Errorf("%v are called", ids)
+	}
+	lacks = ""
+	if err := start(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestTwoHundredLabels: 190 in one repository and then 10 in another, eight agents.

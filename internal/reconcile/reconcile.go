@@ -273,11 +273,17 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 		(row.CancelRequestedAt.IsZero() || s.CancelRequested) {
 		return left, nil
 	}
+	if !s.CancelRequested { // also where the step fails: the next one is not put forward again
+		s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
+	}
 	if openErr != nil && s.End == "" {
 		return r.trouble(ctx, row, d, s, openErr)
 	}
 	if s, err = r.catchUp(ctx, row, d, s); err != nil {
-		return r.trouble(ctx, row, d, s, err)
+		if !s.CancelRequested {
+			return r.trouble(ctx, row, d, s, err)
+		}
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the run is stopped as the store knows it")
 	}
 	for {
 		if !s.CancelRequested {
@@ -287,8 +293,10 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 			}
 			s.CancelRequested, s.CancelReason = !row.CancelRequestedAt.IsZero(), row.CancelBy
 		}
-		if s, err = r.takeIn(ctx, row, d, s); err != nil {
-			return r.trouble(ctx, row, d, s, err)
+		if !s.CancelRequested { // a stop waits for nobody
+			if s, err = r.takeIn(ctx, row, d, s); err != nil {
+				return r.trouble(ctx, row, d, s, err)
+			}
 		}
 		next, n, err := d.engine.Step(ctx, s)
 		switch {
@@ -354,7 +362,8 @@ func (r *Reconciler) catchUp(ctx context.Context, row store.Run, d *driver, s lo
 }
 
 // knowsHead says whether the head of the run's branch is one that the store knows of, or that
-// was made by others: a commit of ours is in the effects before it is made.
+// was made by others: a commit of ours is in the effects before it is made. One that a person has
+// rebased names us as its author, and GitHub does not vouch for that.
 func (r *Reconciler) knowsHead(ctx context.Context, row store.Run, s loop.State) (bool, error) {
 	repo := r.repoOf(row)
 	ref, err := repo.Branch(ctx, s.Branch)
@@ -369,7 +378,7 @@ func (r *Reconciler) knowsHead(ctx context.Context, row store.Run, s loop.State)
 		return false, err
 	}
 	made, ok := publish.RecordOf(head.Message)
-	if ours, err := repo.Ours(ctx, head.Author); err != nil || !ok || !ours {
+	if ours, err := repo.Ours(ctx, head.Author); err != nil || !ok || !ours || !head.Verified {
 		return true, err
 	}
 	begun, err := r.cfg.Store.Effects(ctx, made.Run)

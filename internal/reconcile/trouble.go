@@ -13,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
@@ -53,9 +54,14 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
 	}
 	giveUp := false
+	if !ghapp.Denied(err) {
+		d.refused = 0
+	}
 	switch {
 	case s.End != "" && ghapp.Denied(err):
-		giveUp = true // a refusal is no outage: asking again changes nothing
+		s.Troubles++
+		d.refused++
+		giveUp = d.refused >= pullrequest.MaxRefusals // a refusal is no outage
 	case (ghapp.Failed(err) || errors.Is(err, gitrepo.ErrUnavailable)) && !late:
 		giveUp = r.gitHubFails(d, &s) && s.End == ""
 	default:

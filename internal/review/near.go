@@ -23,21 +23,37 @@ const markup = "`*_~ \t\r"
 // command: with blanks or Markdown around it, in another case, with a colon, under the bot's
 // name, or not on the first line. Lines of quotes and of code blocks mean nothing.
 func NearCommand(body string) (near Near, ok bool) {
-	fenced := false
+	fence := "" // the one that opened the code block
 	for line := range strings.SplitSeq(body, "\n") {
 		text := strings.TrimSpace(line)
+		blanks, _, _ := strings.Cut(line, text)
 		switch {
-		case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
-			fenced = !fenced
-			near.Beside = true
 		case text == "":
-		case !fenced && !ok && near.read(text):
+			continue
+		case fence != "":
+			if strings.HasPrefix(text, fence) && strings.Trim(text, fence[:1]) == "" {
+				fence = ""
+			}
+		case len(blanks) >= 4 || strings.Contains(blanks, "\t"): // a code block by its indent
+		case fenceOf(text) != "":
+			fence = fenceOf(text)
+		case !ok && near.read(text):
 			ok = true
-		default:
-			near.Beside = true
+			continue
 		}
+		near.Beside = true
 	}
 	return near, ok
+}
+
+// fenceOf is the fence of a line that opens a code block, "" of any other.
+func fenceOf(text string) string {
+	rest := strings.TrimLeft(text, text[:1])
+	fence := text[:len(text)-len(rest)]
+	if len(fence) < 3 || !strings.Contains("`~", fence[:1]) || fence[0] == '`' && strings.Contains(rest, "`") {
+		return ""
+	}
+	return fence
 }
 
 // read reads a line that may be meant as a command.

@@ -22,6 +22,9 @@ func TestNearCommands(t *testing.T) {
 		"`/ralph do`": "Write the task",
 		"@ralph-bot":  none, "@ralph-bot what do you think?": none, "@ralphie stop": none, "/ralphy stop": none, "ralph stop": none,
 		"> /ralph stop": none, "```\n/ralph stop\n```": none, "~~~sh\n /ralph resume\n~~~\nas the page says": none, "": none,
+		"So:\n\n    /ralph stop\n": none, "\t/ralph stop": none, "  \t/ralph resume": none, "   /ralph stop": stop,
+		"````\n```\n/ralph stop\n```\n/ralph stop\n````": none, "```\n~~~\n```\n/ralph stop": stop,
+		"```\n```sh\n/ralph stop": none, "    ```\n/ralph stop": stop, "```/ralph stop```": "`/ralph stop`", "é\n/ralph stop": stop,
 		"Use /ralph stop": none, "/ralph-action is slow": none, "https://example.com/ralph stop": none,
 	} {
 		near, ok := review.NearCommand(body)

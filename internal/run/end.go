@@ -18,7 +18,7 @@ const (
 	EndMaxIterations EndReason = "max_iterations"
 	// EndDeadline: the time for the whole run is over.
 	EndDeadline EndReason = "deadline"
-	// EndBudgetExhausted: the next request would cost more than is left.
+	// EndBudgetExhausted: a budget is used up.
 	EndBudgetExhausted EndReason = "budget_exhausted"
 	// EndStagnated: iterations no longer move the work forward.
 	EndStagnated EndReason = "stagnated"

@@ -69,7 +69,7 @@ type Charge struct {
 // Refusal is a request that was not let through. Of equal ones a start keeps one.
 type Refusal struct {
 	Reason string
-	// Budget: it would have cost more than was left.
+	// Budget: a budget was used up, or could not be kept for want of a price.
 	Budget bool
 }
 

@@ -9,8 +9,6 @@
 //     its run was made does not know: the store may be an older copy of itself.
 //   - A failed attempt leaves the intent standing: the failure may have come
 //     after the effect.
-//   - An effect that was left to the background (Keep) is acted on there and nowhere
-//     else; its intent is all that it takes.
 //
 // One key must not be worked on by two processes at once; a run has one driver.
 package effects

@@ -30,6 +30,7 @@ const (
 	KindReply   Kind = "reply"
 	KindFold    Kind = "fold"
 	KindResolve Kind = "resolve"
+	KindLook    Kind = "look"
 )
 
 // Key identifies one effect: what it is at most once for.
@@ -102,6 +103,9 @@ func Reply(repo string, number int, comment int64, oid string) Key {
 func Resolve(repo string, number int, comment int64, oid string) Key {
 	return Key{Kind: KindResolve, Name: place(repo, number) + ":" + strconv.FormatInt(comment, 10) + "@" + oid}
 }
+
+// Look is a look at GitHub for what became of a webhook, before anything is done about it: "look::<guid>".
+func Look(guid string) Key { return Key{Kind: KindLook, Name: guid} }
 
 func place(repo string, number int) string { return repo + "#" + strconv.Itoa(number) }
 
