@@ -156,7 +156,7 @@ func (g *gitStore) object(oid, wantType string) (typ string, data []byte, err er
 	if !isOID(oid) {
 		return "", nil, missing
 	}
-	packed, err := os.ReadFile(g.objectFile(oid)) //nolint:gosec // the name of an object
+	packed, err := os.ReadFile(g.objectFile(oid))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil, missing
 	}
