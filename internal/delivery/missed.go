@@ -41,7 +41,7 @@ func (r *Receiver) Redeliver(ctx context.Context) error {
 	if kept := r.Now().Add(-keptFor); kept.After(since) {
 		since = kept
 	}
-	attempts, err := r.GitHub.Attempts(ctx, since)
+	attempts, err := r.GitHub.Attempts(ctx, since.Truncate(time.Second)) // GitHub tells whole seconds
 	if err != nil {
 		return fmt.Errorf("look for missed webhooks: %w", err)
 	}
