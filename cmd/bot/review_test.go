@@ -74,7 +74,13 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 	if made := calls.ByPurpose["thread"] - before.ByPurpose["thread"]; made != 4 {
 		t.Errorf("%d calls for the conversation, want a reply and that it is resolved, each looked for first", made)
 	}
-	if total := calls.REST + calls.GraphQL - before.REST - before.GraphQL; total > 24 {
+	// What comes now and then is left out: the look for missed webhooks, and asking again
+	// who may, which an answer of the last minute saves.
+	total := calls.REST + calls.GraphQL - before.REST - before.GraphQL
+	for _, purpose := range []string{"missed", "authorise"} {
+		total -= calls.ByPurpose[purpose] - before.ByPurpose[purpose]
+	}
+	if total > 21 {
 		t.Errorf("%d calls: %v, before %v", total, calls.ByPurpose, before.ByPurpose)
 	}
 	if got := st.contents("ralph/1")["one.txt"]; got != "uno\n" {
