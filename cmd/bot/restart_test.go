@@ -41,6 +41,9 @@ func TestRestartTakesNewKeysAndLimits(t *testing.T) {
 	}
 	st.sim.ExpireTokens()
 	second := st.label("Say more", threeTasks)
+	if err := st.sim.WaitIdle(t.Context()); err != nil { // GitHub has found nobody there
+		t.Fatal(err)
+	}
 	st.config.GitHub.PrivateKey, st.config.GitHub.WebhookSecrets = config.Secret(text), []config.Secret{secret}
 	st.config.Limits.MaxIterations = 1
 
