@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/inline"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/tui"
 )
@@ -47,9 +46,6 @@ func showFullScreen(io stdio, screen *live, helm *inline.Helm) (leave func()) {
 
 // keys steers a run as the keys of its full screen ask.
 type keys struct{ *inline.Helm }
-
-// StopAfterCall implements tui.Steering.
-func (k keys) StopAfterCall() { k.Ask(loop.Wish{Kind: loop.WishStop}) }
 
 // Interrupt implements tui.Steering: the terminal sends no signal while it is ours.
 func (k keys) Interrupt() { _ = syscall.Kill(os.Getpid(), syscall.SIGINT) }

@@ -25,8 +25,8 @@ type Options struct {
 	// Clock tells the time; nil means time.Now. Tokens, timestamps and commits
 	// follow it.
 	Clock func() time.Time
-	// Wrap, where set, goes around the handler that Start serves. Tests put
-	// their validator there.
+	// Wrap, where set, goes around the handler that Start serves: the demo and the tests
+	// hear of calls there.
 	Wrap func(http.Handler) http.Handler
 }
 

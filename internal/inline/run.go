@@ -186,7 +186,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	defer h.Close()
 	place.objects = h.Repo
 	driver := o.driver(h, place, rec)
-	o.Helm.steered(&driver, name, place.say)
+	o.Helm.steered(&driver, name)
 	s, err = driver.Run(ctx, s)
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
 	if err != nil {

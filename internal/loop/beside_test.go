@@ -175,17 +175,7 @@ func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) boo
 	c.t.Helper()
 	e := c.engine()
 	for step := range 20000 {
-		stored, err := loop.Encode(s)
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if s, err = loop.Decode(stored); err != nil {
-			c.t.Fatal(err)
-		}
-		next, n, err := e.Step(c.t.Context(), s)
-		if err != nil {
-			c.t.Fatalf("step %d at %s with %d calls: %v", step, s.Stage, len(s.Calls), err)
-		}
+		next, n := c.step(e, s, step)
 		if crash != nil && crash(step) {
 			continue
 		}

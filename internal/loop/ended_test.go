@@ -34,20 +34,25 @@ func TestStoppedCallsAreCounted(t *testing.T) {
 	}
 }
 
+// overBudgetOnce has the first call for a task end because the budget is used up.
+func (c *crew) overBudgetOnce(task string) {
+	work, over := c.agent, true
+	c.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if over && s.TaskID == task {
+			over = false
+			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Usage: run.Usage{CostUSD: 1}}
+		}
+		return work(w, s, a)
+	}
+}
+
 // TestMoreWorkAtTheEnd: a run that one of its calls has ended and that a person gives more to do
 // goes on with all its tasks.
 func TestMoreWorkAtTheEnd(t *testing.T) {
 	t.Parallel()
 	c := newCrew(t)
 	c.writes = true
-	work, over := c.agent, true
-	c.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		if over && s.TaskID == "T2" {
-			over = false
-			return loop.AgentStatus{Outcome: loop.AgentOverBudget, Usage: run.Usage{CostUSD: 1}}
-		}
-		return work(w, s, a)
-	}
+	c.overBudgetOnce("T2")
 	s := parallel(t, fourTasks, 3)
 	s.Limits.BudgetUSD = 100
 	e := c.engine()
@@ -84,14 +89,7 @@ func TestTheBudgetEndsBehindPaidWork(t *testing.T) {
 	for _, raised := range []bool{false, true} {
 		c := newCrew(t)
 		c.writes = true
-		work, over := c.agent, true
-		c.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			if over && s.TaskID == "T2" {
-				over = false
-				return loop.AgentStatus{Outcome: loop.AgentOverBudget, Usage: run.Usage{CostUSD: 1}}
-			}
-			return work(w, s, a)
-		}
+		c.overBudgetOnce("T2")
 		s := parallel(t, fourTasks, 4)
 		s.Limits.BudgetUSD = 1.5
 		e := c.engine()

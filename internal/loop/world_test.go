@@ -399,23 +399,30 @@ func request(t testing.TB, body string) loop.Request {
 
 const threeTasks = "- [ ] one\n- [ ] two\n- [ ] three\n"
 
+// step takes the step of that number, on the state as it is stored.
+func (w *world) step(e *loop.Engine, s loop.State, number int) (loop.State, loop.Next) {
+	w.t.Helper()
+	stored, err := loop.Encode(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if s, err = loop.Decode(stored); err != nil {
+		w.t.Fatal(err)
+	}
+	next, n, err := e.Step(w.t.Context(), s)
+	if err != nil {
+		w.t.Fatalf("step %d at %s with %d calls: %v", number, s.Stage, len(s.Calls), err)
+	}
+	return next, n
+}
+
 // drive steps s to its end. crash is asked before each save whether the
 // process dies there, which loses the step's state but not its effects.
 func (w *world) drive(s loop.State, crash func(step int) bool) loop.State {
 	w.t.Helper()
 	e := w.engine()
 	for step := range 2000 {
-		stored, err := loop.Encode(s)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if s, err = loop.Decode(stored); err != nil {
-			w.t.Fatal(err)
-		}
-		next, n, err := e.Step(w.t.Context(), s)
-		if err != nil {
-			w.t.Fatalf("step %d at %s: %v", step, s.Stage, err)
-		}
+		next, n := w.step(e, s, step)
 		if crash != nil && crash(step) {
 			continue
 		}

@@ -50,7 +50,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// world is a simulated GitHub with validated calls, the host's own mirror of
+// world is a simulated GitHub, the host's own mirror of
 // its repository, and a real store.
 type world struct {
 	*ghsim.Sim
