@@ -65,7 +65,7 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: a name, *.NAME for its subdomains, or preset:REGISTRY (crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems); repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/sandbox.md). --image is then the fallback."`
+	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/security.md). --image is then the fallback."`
 
 	sandboxFlags
 	limitFlags
@@ -218,7 +218,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)
-	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
+	after := newEnding(context.WithoutCancel(ctx), git, dir, s)
 	after.pushed = remote != ""
 	if c.again = failed == nil && c.goesOn(s); c.again {
 		return nil
