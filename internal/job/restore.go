@@ -393,7 +393,7 @@ func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 	}
 	// Maybe somebody has to approve the plan as it is now.
 	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue,
-		Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
+		Branch: s.Branch, Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
 	v, err := pub.View(*s)
 	if err != nil {
 		return err
