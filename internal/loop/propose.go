@@ -80,9 +80,7 @@ func (e *Engine) requirePlain(ctx context.Context, s *State, c *candidate) (_ Ne
 			return Next{}, false, err
 		}
 	}
-	if c.accepted, err = s.document(s.Progress); err != nil {
-		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	c.accepted = s.doc()
 	if c.task, err = findTask(c.accepted, s.TaskID); err != nil {
 		return Next{}, false, err
 	}
@@ -208,7 +206,7 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 		return Next{}, false, err
 	}
 	p := s.Proposal
-	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
+	p.Tree, p.Progress, p.Own = whole, string(c.landed.Bytes()), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Recounts, p.Old, p.Findings = c.recounts, nil, c.findings
