@@ -152,9 +152,6 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// release undoes what the sandbox made ready for the next start; nil for
-	// nothing.
-	release func()
 	// of is the host of the run, where this is that of a lane, which is a work tree beside that of
 	// the run; lanes are those.
 	of    *Host
@@ -670,7 +667,6 @@ func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (
 
 // Close forgets what is held in memory. Processes are not touched.
 func (h *Host) Close() {
-	h.cool()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.lives)

@@ -152,6 +152,11 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	if err != nil {
 		return landed, err
 	}
+	if l.Task.ID != "" {
+		if err := c.forgetRefused(ctx, l.State.Run, l.Task.ID); err != nil {
+			c.say("what was refused of %s on the way stays: %v", l.Task.ID, err)
+		}
+	}
 	if err := c.follow(l); err != nil && !c.toldPlan {
 		c.toldPlan = true
 		c.say("the plan's file in the checkout was not updated: %v", err)

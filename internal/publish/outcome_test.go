@@ -86,8 +86,8 @@ func TestF6(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.FromSlash("../../docs/progress.md"))
 	check(t, err)
-	_, table, _ := strings.Cut(string(doc), "## What an agent leaves")
-	table, _, _ = strings.Cut(table, "\n## ")
+	_, table, _ := strings.Cut(string(doc), "### What an agent leaves")
+	table, _, _ = strings.Cut(table, "\n### ")
 	var rows []string
 	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \|`).FindAllStringSubmatch(table, -1) {
 		rows = append(rows, m[1])
