@@ -62,13 +62,13 @@ func Earlier(commits []gitrepo.CommitInfo) loop.Earlier {
 }
 
 // Screen asks the publishing policy about a proposal before its checks run.
-func Screen(s loop.State, changes []loop.Change) loop.Screened {
+func Screen(s loop.State, changes []loop.Change) []loop.Refusal {
 	list := make([]gitrepo.Change, 0, len(changes))
 	for _, c := range changes {
 		list = append(list, gitrepo.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
 	}
 	got := publish.Screen(list, s.Protected)
-	return loop.Screened{Refused: Refusals(got.Refused), Protected: Refusals(got.Protected)}
+	return append(Refusals(got.Refused), Refusals(got.Protected)...)
 }
 
 // Refusals are what a policy does not let through, in the terms of the loop.

@@ -118,9 +118,9 @@ type Proposal struct {
 	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
-	// Protected are the first of the paths that the call changed, only a person may change,
-	// and were put back.
-	Protected []Refusal `json:",omitempty"`
+	// Held are the first of the paths that the call changed and that cannot be part of a commit
+	// of an agent's: they were put back.
+	Held []Refusal `json:",omitempty"`
 	// Final is the agent's last message on one line.
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
