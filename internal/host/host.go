@@ -24,6 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -258,7 +259,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		}
 	}
 	return loop.Opened{
-		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
+		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: publish.Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
 		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
 		Setup: due, SetupKey: key, Warm: h.kept(key),
