@@ -156,8 +156,8 @@ func (c *checkout) Show(context.Context, loop.State) (*loop.PullRequest, error) 
 }
 
 // Screen implements loop.Publisher.
-func (c *checkout) Screen(s loop.State, changes []loop.Change) loop.Screened {
-	return host.Screen(s, changes)
+func (c *checkout) Screen(s loop.State, changes []loop.Change) []loop.Refusal {
+	return publish.Screen(s, changes)
 }
 
 // Land implements loop.Publisher: a commit of the user's on the branch that is
@@ -211,7 +211,7 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 		}
 		return loop.Landed{Tree: l.Tree}, nil
 	}
-	message := publish.Message(c.mask, host.Commit(l, c.agent))
+	message := publish.Message(c.mask, publish.CommitOf(l, c.agent))
 	subject, _, _ := strings.Cut(message, "\n")
 	ref := "refs/heads/" + s.Branch
 	oid, err := objects.CommitTree(ctx, gitrepo.CommitSpec{
