@@ -54,9 +54,6 @@ func readJob(top, dir, named string) (job, error) {
 	if isSentence(file, named) {
 		return wordsJob(named)
 	}
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		file = real // a plan is one plan under all its names
-	}
 	if s, err := findSpec(top, file); err != nil || s.Folder != "" {
 		if err != nil {
 			return job{}, err
