@@ -21,8 +21,9 @@ type Repo struct {
 	// config holds options that outrank the repository's own configuration.
 	config []string
 	remote Remote
-	// ignored are the rules that the person's git adds to those of .gitignore files.
-	ignored []*ignoreRule
+	// excludes is a file of the rules that the person's git adds to those of .gitignore
+	// files, "" for none.
+	excludes string
 }
 
 // refs runs git on the repository's own git dir: plumbing that reads and moves

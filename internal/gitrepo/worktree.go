@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,12 +46,12 @@ type Worktree struct {
 	// MaxFileSize is in bytes.
 	MaxFileSize, MaxNewBytes, MaxFork int64
 	MaxFiles, MaxNewFiles             int
+	// MaxRuleTime is how long a snapshot of a directory with rules may take.
+	MaxRuleTime time.Duration
+	// LeaveLinks leaves new symbolic links out of snapshots, wherever they lead.
+	LeaveLinks bool
 	// cached is what the index file holds.
 	cached *index
-	// ignores keeps parsed .gitignore files by the name of their content, and
-	// ignoresSize says how much they hold.
-	ignores     map[OID][]*ignoreRule
-	ignoresSize int64
 }
 
 // Export makes dir hold exactly the files of tree. indexPath names the
@@ -82,7 +82,7 @@ func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
 		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxFork: DefaultMaxFork,
-		ignores: map[OID][]*ignoreRule{},
+		MaxRuleTime: DefaultMaxRuleTime,
 	}
 	var err error
 	if w.dir, err = filepath.Abs(dir); err != nil {
@@ -489,112 +489,4 @@ func writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, er
 	err = errors.Join(err, fstree.Retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
 	info, statErr := fstat(f)
 	return info.stamp, errors.Join(err, statErr, f.Close())
-}
-
-// ignoreRules reads the .gitignore in a directory, of size bytes. None, or one
-// that is not a regular file, has no rules, as with git.
-func (w *Worktree) ignoreRules(dir *os.File) (rules []*ignoreRule, size int64, err error) {
-	info, err := lstatAt(dir, ".gitignore")
-	if err != nil || !info.isRegular() {
-		return nil, 0, nil
-	}
-	f, err := openFileAt(dir, ".gitignore")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = f.Close() }()
-	if info, err = fstat(f); err != nil || !info.isRegular() {
-		return nil, 0, err
-	}
-	if info.size > maxIgnoreSize {
-		return nil, 0, errIgnoreSize
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize))
-	if err != nil {
-		return nil, 0, err
-	}
-	size = int64(len(data))
-	oid, err := blobName(bytes.NewReader(data), size)
-	if err != nil {
-		return nil, size, err
-	}
-	if rules, known := w.ignores[oid]; known {
-		return rules, size, nil
-	}
-	if rules, err = parseIgnore(data); err != nil {
-		return nil, size, err
-	}
-	if w.ignoresSize += size; w.ignoresSize > maxIgnoreTree {
-		clear(w.ignores)
-		w.ignoresSize = size
-	}
-	w.ignores[oid] = rules
-	return rules, size, nil
-}
-
-// errChanged: a file was not what it had been a moment before.
-var errChanged = errors.New("changed while it was read")
-
-// openAt opens a regular file that lstatAt described, if it is the same one still.
-func openAt(dir *os.File, name string, info fileInfo) (*os.File, fileInfo, error) {
-	f, err := openFileAt(dir, name)
-	if errors.Is(err, unix.ELOOP) {
-		err = errChanged
-	}
-	if err != nil {
-		return nil, info, err
-	}
-	opened, err := fstat(f)
-	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.size != info.size ||
-		opened.links != 1) {
-		err = errChanged
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, info, err
-	}
-	return f, opened, nil
-}
-
-// hashAt names the content of a regular file or link that lstatAt described.
-func hashAt(dir *os.File, name string, info fileInfo) (OID, fileInfo, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", info, err
-		}
-		oid, err := blobName(strings.NewReader(target), int64(len(target)))
-		return oid, info, err
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", info, err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := blobName(f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, opened, err
-}
-
-// storeAt stores the content of a regular file or link that hashAt described, as it is now.
-func (w *Worktree) storeAt(ctx context.Context, dir *os.File, name string, info fileInfo) (OID, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", err
-		}
-		return w.repo.WriteBlob(ctx, []byte(target))
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := w.repo.writeBlob(ctx, f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, err
 }
