@@ -31,7 +31,7 @@ unit: ## Run what needs no root, no network and no service
 	go test ./...
 
 .PHONY: live-check
-live-check: ## Find out on GitHub itself what docs/unverified.md lists; needs an App to throw away
+live-check: ## Find out on GitHub itself what docs/security.md lists; needs an App to throw away
 	go test -tags live -count=1 -timeout 30m -run '^TestLive$$' -v ./internal/ghapp
 
 .PHONY: lint

@@ -234,7 +234,7 @@ func (a *actionStep) config() (config.Server, error) {
 	for _, entry := range in.Egress {
 		if err := egress.Check(entry); err != nil {
 			return cfg, &run.UserError{
-				Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/gateway.md",
+				Message: "egress: " + err.Error(), Hint: "give a host or a preset on each line; see docs/agents.md",
 			}
 		}
 	}

@@ -65,7 +65,7 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: a name, *.NAME for its subdomains, or preset:REGISTRY (crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems); repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/sandbox.md). --image is then the fallback."`
+	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/security.md). --image is then the fallback."`
 
 	sandboxFlags
 	limitFlags

@@ -143,7 +143,7 @@ func NewHandler(cfg Config) (http.Handler, error) {
 	}
 	for _, entry := range cfg.Egress {
 		if err := egress.Check(entry); err != nil {
-			return nil, &run.UserError{Message: "egress.allow: " + err.Error(), Hint: "see docs/gateway.md"}
+			return nil, &run.UserError{Message: "egress.allow: " + err.Error(), Hint: "see docs/agents.md"}
 		}
 	}
 	if cfg.dial == nil {

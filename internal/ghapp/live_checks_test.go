@@ -13,7 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 )
 
-// liveTarget is an App on a repository of which docs/unverified.md is found out.
+// liveTarget is an App on a repository of which docs/security.md is found out.
 // Branches, a pull request and comments are left behind.
 type liveTarget struct {
 	app    *ghapp.App

@@ -59,16 +59,16 @@ func TestStoppedNeverLooksFinished(t *testing.T) {
 	}
 }
 
-// TestEndingsAreDocumented: the table of docs/issues.md has each reason once,
+// TestEndingsAreDocumented: the table of docs/commands.md has each reason once,
 // with its exit code and its conclusion.
 func TestEndingsAreDocumented(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/issues.md")
+	doc, err := os.ReadFile("../../docs/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(doc), "\n## How a run ends\n")
-	table, _, _ = strings.Cut(table, "\n## ")
+	_, table, _ := strings.Cut(string(doc), "\n### How a run ends\n")
+	table, _, _ = strings.Cut(table, "\n### ")
 	got, want := map[string]string{}, map[string]string{}
 	row := regexp.MustCompile("(?m)^\\|[^|]*\\| (`[a-z_`, ]+`) \\| (\\d+)[^|]*\\| `([a-z_]+)` \\|$")
 	for _, m := range row.FindAllStringSubmatch(table, -1) {

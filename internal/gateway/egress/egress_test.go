@@ -113,18 +113,18 @@ func TestPresets(t *testing.T) {
 // What the documentation says of the presets is so.
 func TestPresetsAreDocumented(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../../docs/gateway.md")
+	doc, err := os.ReadFile("../../../docs/agents.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range Presets() {
 		if row := fmt.Sprintf("| `preset:%s` | `%s` |\n", name,
 			strings.Join(preset(name), "`, `")); !strings.Contains(string(doc), row) {
-			t.Errorf("docs/gateway.md lacks %s", row)
+			t.Errorf("docs/agents.md lacks %s", row)
 		}
 	}
 	if n := strings.Count(string(doc), "| `preset:"); n != len(Presets()) {
-		t.Errorf("docs/gateway.md has %d presets", n)
+		t.Errorf("docs/agents.md has %d presets", n)
 	}
 }
 
