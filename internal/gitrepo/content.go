@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -95,14 +96,15 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadF
 		return refuse(s.tooLarge(info))
 	}
 	oid, info, err := hashAt(dir, name, info)
-	if err == nil && oid != was.OID && !tooLarge {
-		a := s.attributes[f.path]
-		if a.lfs && info.isRegular() {
-			return refuse("kept in Git LFS, as .gitattributes says, which is not run here")
-		}
-		oid, err = s.store(ctx, dir, name, info, a, was)
+	if was.Submodule != "" && err == nil && (oid != was.OID || info.gitMode() != modeOnDisk(was.Mode)) {
+		return refuse(inSubmodule)
+	}
+	if err == nil && oid != was.OID && (!tooLarge || was.Filled) {
+		oid, err = s.store(ctx, dir, name, info, s.attributes[f.path], was)
 	}
 	switch {
+	case errors.Is(err, errLFS):
+		return refuse(errLFS.Error())
 	case errors.Is(err, fs.ErrPermission):
 		return refuse("is not readable")
 	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
@@ -120,12 +122,15 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadF
 	s.state[f.i] = found
 	e := &s.entries[f.i]
 	e.Stat = info.stamp
+	e.Filled = e.Filled && oid == was.OID
 	s.restamped = true
 	if oid != was.OID || mode != modeOnDisk(was.Mode) {
 		e.OID, e.Mode = oid, mode
 	}
 	return nil
 }
+
+var errLFS = errors.New("kept in Git LFS, as .gitattributes says, which is not run here")
 
 // store stores what git would of a file that hashAt described.
 func (s *snapper) store(
@@ -139,9 +144,24 @@ func (s *snapper) store(
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
+	if a.lfs {
+		pointer, err := pointerTo(file)
+		if err != nil {
+			return "", err
+		}
+		if oid, err := blobName(bytes.NewReader(pointer), int64(len(pointer))); err != nil || oid == was.OID {
+			return oid, err
+		}
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return "", err
+		}
+	}
 	content := make([]byte, info.size)
 	if _, err := io.ReadFull(file, content); err != nil {
 		return "", errChanged
+	}
+	if a.lfs && !bytes.HasPrefix(content, []byte(pointerPrefix)) {
+		return "", errLFS
 	}
 	var old []byte
 	if was.OID != "" && was.Mode&modeKind == ModeFile&modeKind {

@@ -138,20 +138,6 @@ func TestLineEndsAreGits(t *testing.T) {
 	}
 }
 
-// A file that belongs into Git LFS is not stored as it is: clones could not make anything of it.
-func TestLargeFileStorageIsRefused(t *testing.T) {
-	t.Parallel()
-	w := export(t, open(t, person(t, files{".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "old.bin": "pointer"})))
-	files{"logo.bin": "raw", "old.bin": "raw", "a": "a"}.write(t, w.Dir())
-	s := snapshot(t, w)
-	if len(s.Refused) != 2 || !strings.Contains(s.Refused[0].Reason, "Git LFS") {
-		t.Errorf("refused %v", s.Refused)
-	}
-	if got := treePaths(t, w.repo, s.Tree); !cmp.Equal(got, []string{".gitattributes", "a", "old.bin"}) {
-		t.Errorf("the tree holds %q", got)
-	}
-}
-
 // What tools make beside the work is left out of it, and named; what the repository has of the
 // same name is not.
 func TestLeftOut(t *testing.T) {

@@ -333,6 +333,10 @@ func (s *snapper) name(
 		s.refuseAt(path, reason, i, tracked)
 		return nil
 	}
+	if !tracked && s.old.inModule(path) {
+		s.refuse(path, inSubmodule)
+		return nil
+	}
 	return s.later(unreadFile{path, i, tracked, info})
 }
 
@@ -398,6 +402,8 @@ func (s *snapper) nestedGit(prefix, name string, info fileInfo) bool {
 	return !file && from == to
 }
 
+const inSubmodule = "files within a submodule"
+
 // withheld deals with an entry that is never on disk.
 func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo) error {
 	s.state[i] = held
@@ -419,7 +425,7 @@ func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo
 	}
 	defer func() { _ = sub.Close() }()
 	if names, _ := sub.Readdirnames(1); len(names) > 0 {
-		s.refuse(path, "files within a submodule")
+		s.refuse(path, inSubmodule)
 	}
 	return nil
 }
@@ -493,7 +499,7 @@ func (s *snapper) finish(ctx context.Context) (OID, error) {
 		}
 	}
 	for i, e := range s.old.entries {
-		if e.Withheld {
+		if e.Withheld || e.Submodule != "" && s.state[i] == gone {
 			s.state[i] = held
 		}
 	}

@@ -50,6 +50,8 @@ type Worktree struct {
 	MaxRuleTime time.Duration
 	// LeaveLinks leaves new symbolic links out of snapshots, wherever they lead.
 	LeaveLinks bool
+	// submodules are the stores of those that were looked for.
+	submodules map[string]*store
 	// cached is what the index file holds.
 	cached *index
 }
@@ -61,8 +63,9 @@ type Worktree struct {
 //
 // Not exported, and out of an agent's reach in every snapshot, are symbolic
 // links that lead out of the tree (or could), and names that are a git
-// directory to some file system. Submodules are empty directories. Line ends,
-// filters and other attributes have no effect: files are as git stores them.
+// directory to some file system. Submodules hold what the person has checked out of them,
+// and are empty directories else; files of Git LFS hold what they stand for where the person
+// has that. Line ends and other attributes have no effect: files are as git stores them.
 func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string) (*Worktree, error) {
 	w, err := r.worktree(dir, indexPath)
 	if err != nil {
@@ -82,7 +85,7 @@ func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
 		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxFork: DefaultMaxFork,
-		MaxRuleTime: DefaultMaxRuleTime,
+		MaxRuleTime: DefaultMaxRuleTime, submodules: map[string]*store{},
 	}
 	var err error
 	if w.dir, err = filepath.Abs(dir); err != nil {
@@ -229,35 +232,55 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 	if !tree.Valid() {
 		return nil, fmt.Errorf("tree %s: %w", quote(string(tree)), ErrNotFound)
 	}
-	entries, err := w.repo.listTree(ctx, tree)
+	listed, err := w.repo.listTree(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	for i := range entries {
-		e := &entries[i]
-		if !exportable(e.Path) {
-			e.Withheld = true
-			continue
-		}
-		switch e.Mode & modeKind {
-		case ModeFile & modeKind:
-		case ModeSubmodule:
-			e.Withheld = true
-		case ModeSymlink:
-			if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
-				e.Withheld = old.entries[j].Withheld
-				continue
-			}
-			link, err := w.repo.Blob(ctx, e.OID, maxLink)
-			if err != nil && !errors.Is(err, ErrTooLarge) {
+	entries := make([]entry, 0, len(listed))
+	for len(listed) > 0 {
+		e := listed[0]
+		listed = listed[1:]
+		if e.Mode == ModeSubmodule {
+			files, filled, err := w.fill(ctx, e)
+			if err != nil {
 				return nil, err
 			}
-			e.Withheld = err != nil || badTarget(e.Path, string(link)) != ""
-		default:
-			return nil, fmt.Errorf("tree %s holds %s with mode %o", tree, quotePath(e.Path), e.Mode)
+			if filled {
+				listed = append(files, listed...)
+				continue
+			}
 		}
+		if e.Withheld, err = w.withholds(ctx, e, old); err != nil {
+			return nil, fmt.Errorf("tree %s: %w", tree, err)
+		}
+		entries = append(entries, e)
 	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
 	return entries, nil
+}
+
+// withholds says whether an entry of a tree is never in the directory.
+func (w *Worktree) withholds(ctx context.Context, e entry, old *index) (bool, error) {
+	if !exportable(e.Path) {
+		return true, nil
+	}
+	switch e.Mode & modeKind {
+	case ModeFile & modeKind:
+		return false, nil
+	case ModeSubmodule:
+		return true, nil
+	case ModeSymlink:
+		if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
+			return old.entries[j].Withheld, nil
+		}
+		link, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), maxLink)
+		if err != nil && !errors.Is(err, ErrTooLarge) {
+			return false, err
+		}
+		return err != nil || badTarget(e.Path, string(link)) != "", nil
+	default:
+		return false, fmt.Errorf("it holds %s with mode %o", quotePath(e.Path), e.Mode)
+	}
 }
 
 // maxLink is how long the target of a symbolic link is at most.
@@ -394,7 +417,7 @@ func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept,
 		return false, false, nil
 	}
 	if s.old.fresh(was, info) {
-		e.Stat = info.stamp
+		e.Stat, e.Filled = info.stamp, was.Filled
 		return true, false, nil
 	}
 	if was.Stat.Size != info.stamp.Size {
@@ -445,7 +468,7 @@ func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wro
 			dirPath, name := splitPath(e.Path)
 			dir, err := stack.at(dirPath)
 			if err == nil {
-				err = s.w.repo.contents(ctx, string(e.OID), func(r io.Reader, _ int64) error {
+				err = s.w.contents(ctx, e, func(r io.Reader) error {
 					e.Stat, err = writeAt(dir, name, e.Mode, r)
 					return err
 				})

@@ -254,6 +254,13 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 			Text: b.Name + " uses its own key: only time and iterations limited its cost, no budget did",
 		})
 	}
+	lacks, err := at.Repo.NotLaidOut(ctx, trees.head)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	if lacks != "" {
+		findings = append(findings, gate.Finding{Rule: "not_laid_out", Text: lacks + " where agents and checks work"})
+	}
 	var last *progress.Doc
 	if s.Outdated {
 		if last, err = LastProgress(ctx, at.Repo, earlier, s.Subject); err != nil {
