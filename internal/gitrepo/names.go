@@ -184,17 +184,9 @@ func badTarget(p, target string) string {
 	if up > strings.Count(p, "/") {
 		return "symbolic link out of the tree"
 	}
-	if gitReads(path.Base(p)) {
+	switch strings.ToLower(path.Base(p)) {
+	case ".gitmodules", attributesFile, ignoreFile, ".mailmap":
 		return "symbolic link in place of a file that git reads"
 	}
 	return ""
-}
-
-// gitReads says whether git reads files of this name in every repository.
-func gitReads(name string) bool {
-	switch strings.ToLower(name) {
-	case ".gitmodules", attributesFile, ignoreFile, ".mailmap":
-		return true
-	}
-	return false
 }

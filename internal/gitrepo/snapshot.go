@@ -37,8 +37,8 @@ type Snapshot struct {
 	// a file of the tree before, that file is kept as it was. It is at most 100
 	// long.
 	Refused []Refusal
-	// LeftOut are untracked directories that tools make, and links that a tree cannot have:
-	// they are neither in the tree nor a fault of the work. It is at most 100 long.
+	// LeftOut are untracked directories that tools make: they are neither in the tree nor a
+	// fault of the work. It is at most 100 long.
 	LeftOut []Refusal
 	// Nested are the directories that have a .git of their own. It is not part of
 	// the tree; the rest of what they hold is.
@@ -319,17 +319,7 @@ func (s *snapper) name(
 	if info.isDir() {
 		return s.subdir(ctx, dir, path, name, depth)
 	}
-	reason := s.badFile(dir, path, name, info)
-	if _, wasDir := s.old.dirs[path]; info.isLink() && !tracked && !wasDir && !gitReads(name) {
-		if reason == "" && s.w.LeaveLinks {
-			reason = "symbolic link"
-		}
-		if reason != "" {
-			s.leaveOut(path, reason)
-			return nil
-		}
-	}
-	if reason != "" {
+	if reason := s.badFile(dir, path, name, info); reason != "" {
 		s.refuseAt(path, reason, i, tracked)
 		return nil
 	}

@@ -48,8 +48,6 @@ type Worktree struct {
 	MaxFiles, MaxNewFiles             int
 	// MaxRuleTime is how long a snapshot of a directory with rules may take.
 	MaxRuleTime time.Duration
-	// LeaveLinks leaves new symbolic links out of snapshots, wherever they lead.
-	LeaveLinks bool
 	// submodules are the stores of those that were looked for.
 	submodules map[string]*store
 	// cached is what the index file holds.

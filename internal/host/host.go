@@ -407,7 +407,6 @@ func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
 	}
-	tree.LeaveLinks = true // no commit through GitHub's API can hold one
 	h.tree = tree
 	return repo, tree, nil
 }
@@ -562,27 +561,14 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
-	h.tellLeftOut(snap.LeftOut)
-	refused := make([]loop.Refusal, 0, len(snap.Refused))
+	refused := make([]loop.Refusal, 0, len(snap.Refused)+len(snap.LeftOut))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
+	for _, r := range snap.LeftOut {
+		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason, LeftOut: true})
+	}
 	return string(tree), refused, nil
-}
-
-// tellLeftOut names what is not part of the work.
-func (h *Host) tellLeftOut(left []gitrepo.Refusal) {
-	if h.cfg.Emit == nil || len(left) == 0 {
-		return
-	}
-	var names []string
-	for _, l := range left[:min(len(left), maxTold)] {
-		names = append(names, l.Path+" ("+l.Reason+")")
-	}
-	if more := len(left) - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("%d more", more))
-	}
-	h.cfg.Emit(run.Event{Kind: run.EventPersonNotified, Text: "left out of the work: " + strings.Join(names, ", ")})
 }
 
 // Changes implements loop.Trees.

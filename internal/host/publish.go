@@ -75,7 +75,7 @@ func Screen(s loop.State, changes []loop.Change) loop.Screened {
 func Refusals(refused []publish.Refusal) []loop.Refusal {
 	var out []loop.Refusal
 	for _, r := range refused {
-		out = append(out, loop.Refusal(r))
+		out = append(out, loop.Refusal{Path: r.Path, Reason: r.Reason})
 	}
 	return out
 }

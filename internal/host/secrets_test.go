@@ -88,8 +88,8 @@ func TestFileOfATree(t *testing.T) {
 	}
 }
 
-// TestNames: a link that an agent made is no part of the work.
-func TestNames(t *testing.T) {
+// TestNamesFollowNoLinks: a link to a folder is no folder of the tree.
+func TestNamesFollowNoLinks(t *testing.T) {
 	t.Parallel()
 	h, work, _ := opened(t, map[string]string{"dir/a.txt": "x", "b.txt": "x"})
 	if err := os.Symlink("dir", filepath.Join(work, "link")); err != nil {
@@ -99,7 +99,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"b.txt", "dir/"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"b.txt", "dir/", "link"}, got); diff != "" {
 		t.Error(diff)
 	}
 }
