@@ -218,7 +218,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		return err
 	}
 	remote, failed := c.push(ctx, git, dir, s)
-	after := newEnding(context.WithoutCancel(ctx), git, dir, s, kept)
+	after := newEnding(context.WithoutCancel(ctx), git, dir, s)
 	after.pushed = remote != ""
 	if c.again = failed == nil && c.goesOn(s); c.again {
 		return nil

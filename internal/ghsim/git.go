@@ -381,12 +381,6 @@ func (g *gitStore) writeTree(base string, changes []change) (string, error) {
 				delete(files, path)
 			}
 		}
-		if c.Mode == modeTree {
-			if err := g.addFiles(files, c.Path+"/", c.OID); err != nil {
-				return "", err
-			}
-			continue
-		}
 		files[c.Path] = treeEntry(c)
 	}
 	return g.writeFiles(files, "")

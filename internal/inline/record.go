@@ -53,6 +53,8 @@ type record struct {
 	// restart: a run that was cut off is given up.
 	restart bool
 	now     func() time.Time
+	// last is how the plan's last run stands, where that can be read.
+	last loop.State
 	// stored: the run that is saved has a row.
 	stored bool
 }
@@ -68,7 +70,9 @@ func (r *record) load(ctx context.Context, j *job) (s loop.State, resumed bool, 
 	case row.State == nil:
 		return loop.State{}, false, nil
 	}
-	s, err = loop.Decode(row.State)
+	if s, err = loop.Decode(row.State); err == nil {
+		r.last = s
+	}
 	switch {
 	case err != nil && r.restart:
 		return loop.State{}, false, nil

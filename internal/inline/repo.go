@@ -141,7 +141,7 @@ func (c *checkout) Show(context.Context, loop.State) (*loop.PullRequest, error) 
 
 // Screen implements loop.Publisher.
 func (c *checkout) Screen(s loop.State, changes []loop.Change) loop.Screened {
-	return host.Screen(s, changes)
+	return publish.Screen(s, changes)
 }
 
 // Land implements loop.Publisher: a commit of the user's on the branch that is
@@ -151,6 +151,11 @@ func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	landed, err := c.land(ctx, l)
 	if err != nil {
 		return landed, err
+	}
+	if l.Task.ID != "" {
+		if err := c.forgetRefused(ctx, l.State.Run, l.Task.ID); err != nil {
+			c.say("what was refused of %s on the way stays: %v", l.Task.ID, err)
+		}
 	}
 	if err := c.follow(l); err != nil && !c.toldPlan {
 		c.toldPlan = true
@@ -190,7 +195,7 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 		}
 		return loop.Landed{Tree: l.Tree}, nil
 	}
-	message := publish.Message(c.mask, host.Commit(l, c.agent))
+	message := publish.Message(c.mask, publish.CommitOf(l, c.agent))
 	subject, _, _ := strings.Cut(message, "\n")
 	ref := "refs/heads/" + s.Branch
 	oid, err := objects.CommitTree(ctx, gitrepo.CommitSpec{

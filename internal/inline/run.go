@@ -187,6 +187,9 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	place.objects = h.Repo
 	driver := o.driver(h, place, rec)
 	o.Helm.steered(&driver, name)
+	if !resumed {
+		retries(&driver, rec.last, name)
+	}
 	s, err = driver.Run(ctx, s)
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
 	if err != nil {
@@ -198,6 +201,9 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if err := h.Delete(ctx); err != nil {
 		place.say("the run's directory could not be removed: %v", err)
 	}
+	if err := place.pruneRefused(ctx); err != nil {
+		place.say("old refused work stays: %v", err)
+	}
 	return s, nil
 }
 
@@ -205,7 +211,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 func (o Options) driver(h *host.Host, place *checkout, rec *record) loop.Driver {
 	return loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: h.KeepAttempt,
+			WorkTree: h, Trees: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: place.keepAttempt(h),
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {
@@ -369,9 +375,15 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 
 // hasTasks says whether the run has got as far as tasks; from there on, building
 // is all that is left.
-func hasTasks(s *loop.State) bool {
+func hasTasks(s *loop.State) bool { return len(tasksOf(*s)) > 0 }
+
+// tasksOf are the tasks of a run; none where there is no plan yet.
+func tasksOf(s loop.State) []run.Task {
 	doc, err := progress.Parse([]byte(s.Progress))
-	return err == nil && len(doc.Tasks()) > 0
+	if err != nil {
+		return nil
+	}
+	return doc.Tasks()
 }
 
 // removeOthers takes away the directories of runs that were given up.

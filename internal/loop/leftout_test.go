@@ -35,7 +35,7 @@ func TestWhatToolsMakeIsLeftOut(t *testing.T) {
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
 	}
-	if slices.ContainsFunc(s.History, func(l loop.HistoryEntry) bool { return l.Note != "" }) {
+	if slices.ContainsFunc(s.History, func(l loop.Iteration) bool { return l.Note != "" }) {
 		t.Errorf("an attempt failed: %+v", s.History)
 	}
 }

@@ -303,9 +303,10 @@ type FailedAttempt struct {
 	Run       run.ID
 	Iteration int
 	Task      run.Task
-	// From and To are the trees before and after it.
-	From, To string
-	Why      string
+	// Head is the commit that it began from, From the tree that the work stood at, To the
+	// same with the call's changes.
+	Head, From, To string
+	Why            string
 }
 
 // Landing is a proposal that passed and is to become a commit.

@@ -111,9 +111,9 @@ type Engine struct {
 	Held func(ctx context.Context) (bool, error)
 	// Now is the clock.
 	Now func() time.Time
-	// KeepAttempt keeps what a failed attempt changed, for people to look at and to apply, in the
-	// place of what was kept of the task before; nil keeps nothing. kept is false where it is too
-	// much, or nothing.
+	// KeepAttempt keeps what a failed attempt changed, for people to look at and to take over, in
+	// the place of what was kept of the task before; nil keeps nothing. kept is false where
+	// there is nothing.
 	KeepAttempt func(ctx context.Context, a FailedAttempt) (kept bool, err error)
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)

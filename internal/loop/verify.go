@@ -336,21 +336,36 @@ func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
 	if err != nil {
 		return false // which whoever goes on will find
 	}
-	a := FailedAttempt{Run: s.Run, Iteration: s.Number, To: s.Draft.Change, Why: oneLine(why, maxTried)}
+	a := FailedAttempt{
+		Run: s.Run, Iteration: s.Number, Head: s.Head, From: s.HeadTree, Why: oneLine(why, maxTried),
+	}
 	if a.Task, err = findTask(doc, s.TaskID); err != nil {
 		return false
 	}
-	a.From, err = e.withoutNotes(ctx, s.HeadTree)
-	kept := false
-	if err == nil {
-		kept, err = e.KeepAttempt(ctx, a)
-	}
+	kept, err := e.keepAttempt(ctx, s, a)
 	if err != nil {
 		e.emit(run.Event{
 			Kind: run.EventTrouble, TaskID: s.TaskID, Text: "the refused work could not be kept: " + err.Error(),
 		}, s)
 	}
 	return kept
+}
+
+// keepAttempt keeps a failed attempt together with the run's notes as they were before it; not
+// one that holds a secret.
+func (e *Engine) keepAttempt(ctx context.Context, s *State, a FailedAttempt) (kept bool, err error) {
+	plain, err := e.withoutNotes(ctx, s.HeadTree)
+	if err != nil {
+		return false, err
+	}
+	leaks, err := e.Trees.Secrets(ctx, plain, s.Draft.Change)
+	if err != nil || len(leaks) > 0 {
+		return false, err
+	}
+	if a.To, _, err = e.Trees.Fold(ctx, plain, s.HeadTree, s.Draft.Change); err != nil {
+		return false, err
+	}
+	return e.KeepAttempt(ctx, a)
 }
 
 // signal says what an agent's last words claim, for the record.

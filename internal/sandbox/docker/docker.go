@@ -103,10 +103,8 @@ type Sandbox struct {
 	// owned holds the connection to the shim's standard input of every start
 	// that dies with us.
 	owned map[rundir.Dir]client.HijackedResponse
-	// found are the paths, and filters the options by which system calls are filtered,
-	// once they were looked for.
-	found   *paths
-	filters []string
+	// found are the paths, once they were looked for.
+	found *paths
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -377,11 +375,6 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	if err != nil {
 		return "", err
 	}
-	filter, err := s.filter(ctx)
-	if err != nil {
-		return "", err
-	}
-	host.SecurityOpt = append(host.SecurityOpt, filter...)
 	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
 	})
@@ -431,7 +424,7 @@ func (s *Sandbox) fill(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 	}
 
 	cfg := shim.Config{
-		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true,
+		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true, Refuse: true,
 		Stdout:      path.Join(boxDir, filepath.Base(d.Stdout())),
 		Stderr:      path.Join(boxDir, filepath.Base(d.Stderr())),
 		Record:      path.Join(boxDir, filepath.Base(d.Record())),

@@ -8,8 +8,7 @@
 // Where bubblewrap works (Linux, user namespaces permitted) the command runs
 // inside of it. Its file system begins empty (layout.go): the system's directories
 // and programs are there to read, what is its own to write, and nothing else. It is
-// never root, has no capabilities, and calls the kernel through docker's default
-// seccomp profile (seccomp_linux.go). Other processes are out of sight, and so are the
+// never root, has no capabilities, and calls the kernel through the shim's filter. Other processes are out of sight, and so are the
 // run directory's records. The shim stays outside and keeps what it promises; a part
 // of it is inside, the first process there, for the relay and for the command's true
 // end. Behind a gateway, and where bubblewrap is required, there is no network.

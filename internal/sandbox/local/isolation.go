@@ -16,7 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/sandbox/internal/syscalls"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
@@ -45,8 +44,6 @@ type wrapper struct {
 	// user is what commands run as where the bot is root, otherwise 0: nobody's
 	// number, and a group of the same.
 	user int
-	// filter is the seccomp program.
-	filter []byte
 }
 
 // Numbers that no system gives to users of its own, of which freeUser takes one.
@@ -106,9 +103,6 @@ func probe(want Isolation) wrapper {
 		if w.user, err = freeUser(); err != nil {
 			return wrapper{why: err}
 		}
-	}
-	if w.filter, err = syscalls.Filter(); err != nil {
-		return wrapper{why: err}
 	}
 	args := append(namespaces(true), "--unshare-user", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", "/tmp", "--remount-ro", "/tmp", "--", "/bin/true")
@@ -173,7 +167,6 @@ func (s *Sandbox) wrap(d rundir.Dir, spec sandbox.Spec) ([]string, error) {
 		// gives these up.
 		args, user = append(args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"), []string{strconv.Itoa(w.user)}
 	}
-	args = append(args, "--seccomp", strconv.Itoa(shim.FilterFD))
 	l, err := s.layout(d, spec)
 	if err != nil {
 		return nil, err

@@ -73,8 +73,6 @@ type Sandbox struct {
 	mu sync.Mutex
 	// owned holds our end of the pipe of every start that dies with us.
 	owned map[rundir.Dir]*os.File
-	// warm are shims that were started and wait.
-	warm []*waiting
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -100,7 +98,7 @@ func New(o Options) (*Sandbox, error) {
 
 // About implements sandbox.Sandbox.
 func (s *Sandbox) About() sandbox.About {
-	return sandbox.About{Name: "local", Warm: s.Warm, Confinement: s.Confinement}
+	return sandbox.About{Name: "local", Confinement: s.Confinement}
 }
 
 // Check implements sandbox.Sandbox.
@@ -211,7 +209,7 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 	}
 	if s.wrapper().path != "" {
 		w := s.wrapper()
-		cfg.Filter, cfg.User = w.filter, w.user
+		cfg.Refuse, cfg.User = true, w.user
 		var err error
 		if cfg.Wrap, err = s.wrap(d, spec); err != nil {
 			return err
@@ -279,20 +277,14 @@ func (s *Sandbox) hand(ctx context.Context, d rundir.Dir, spec sandbox.Spec) err
 	return nil
 }
 
-// begin gives a shim what to do. One that waited may have died meanwhile; then
-// another is started.
+// begin starts a shim and gives it what to do.
 func (s *Sandbox) begin(ctx context.Context, cfg shim.Config) (*waiting, string, error) {
-	for {
-		sh, warm, err := s.takeWarm()
-		if err != nil {
-			return nil, "", err
-		}
-		word, err := sh.begin(ctx, cfg)
-		if !warm || word != "" || err != nil {
-			return sh, word, err
-		}
-		_ = sh.owner.Close()
+	sh, err := s.startShim()
+	if err != nil {
+		return nil, "", err
 	}
+	word, err := sh.begin(ctx, cfg)
+	return sh, word, err
 }
 
 // waiting is a shim that is started and waits for its configuration. It ends
@@ -360,43 +352,6 @@ func (w *waiting) give(ctx context.Context, cfg shim.Config) error {
 func (w *waiting) discard() {
 	_ = w.owner.Close()
 	_ = w.word.Close()
-}
-
-// Warm starts the shim of the next Start. One
-// that cannot be started is that Start's to tell of.
-func (s *Sandbox) Warm() (release func()) {
-	w, err := s.startShim()
-	if err != nil {
-		return func() {}
-	}
-	s.mu.Lock()
-	s.warm = append(s.warm, w)
-	s.mu.Unlock()
-	return func() {
-		s.mu.Lock()
-		i := slices.Index(s.warm, w)
-		if i >= 0 {
-			s.warm = slices.Delete(s.warm, i, i+1)
-		}
-		s.mu.Unlock()
-		if i >= 0 {
-			w.discard()
-		}
-	}
-}
-
-// takeWarm gives a shim that waits, a new one where none does.
-func (s *Sandbox) takeWarm() (_ *waiting, warm bool, _ error) {
-	s.mu.Lock()
-	if n := len(s.warm); n > 0 {
-		w := s.warm[n-1]
-		s.warm = s.warm[:n-1]
-		s.mu.Unlock()
-		return w, true, nil
-	}
-	s.mu.Unlock()
-	w, err := s.startShim()
-	return w, false, err
 }
 
 // readWord reads one line. At an early end the error is io.EOF beside what was

@@ -57,14 +57,15 @@ type Config struct {
 
 	// Limits bound each process of the command.
 	Limits Limits `json:"limits,omitzero"`
+	// Refuse has the shim, and all that it starts, make none of the system calls by which
+	// programs get out of a sandbox.
+	Refuse bool `json:"refuse,omitempty"`
 
 	// Wrap is a command line that the command is to be run inside of: the
 	// absolute path of a program, its arguments, and at their end a call of this
 	// program with "shim" and Inside. The program must hand on the descriptors 0
-	// to 4, the environment, and the end of its child. It finds Filter, a compiled
-	// seccomp program, at the descriptor FilterFD.
-	Wrap   []string `json:"wrap,omitempty"`
-	Filter []byte   `json:"filter,omitempty"`
+	// to 4, the environment, and the end of its child.
+	Wrap []string `json:"wrap,omitempty"`
 	// User is what the part inside of the wrapper becomes, user and group, before
 	// it does anything else; 0 means that it stays who it is. The wrapper then has
 	// a user namespace in which there are root and this user, and must leave the

@@ -22,12 +22,10 @@ import (
 // anything is read.
 const Inside = "inside"
 
-// The descriptors that the part inside inherits through the wrapper, and that of
-// the wrapper's own.
+// The descriptors that the part inside inherits through the wrapper.
 const (
 	insideConfig = 3
 	insideStatus = 4
-	FilterFD     = 5
 )
 
 // word is what the part inside says: once when the command runs, or cannot, and
@@ -49,7 +47,7 @@ type wrapped struct {
 	words  *json.Decoder
 }
 
-func newWrapped(filter []byte) (*wrapped, error) {
+func newWrapped() (*wrapped, error) {
 	statusR, statusW, err := pipe()
 	if err != nil {
 		return nil, err
@@ -58,19 +56,8 @@ func newWrapped(filter []byte) (*wrapped, error) {
 	if err != nil {
 		return nil, err
 	}
-	filterR, give, err := givePipe()
-	if err != nil {
-		return nil, err
-	}
-	// It is smaller than what any pipe holds.
-	if _, err := give.Write(filter); err != nil {
-		return nil, fmt.Errorf("hand over the seccomp filter: %w", err)
-	}
-	if err := give.Close(); err != nil {
-		return nil, err
-	}
 	return &wrapped{
-		config: config, status: statusR, words: json.NewDecoder(statusR), theirs: []int{configR, statusW, filterR},
+		config: config, status: statusR, words: json.NewDecoder(statusR), theirs: []int{configR, statusW},
 	}, nil
 }
 
@@ -185,6 +172,11 @@ func startInside() (pid int, err error) {
 	}
 	if err := cfg.Limits.set(); err != nil {
 		return 0, err
+	}
+	if cfg.Refuse {
+		if err := refuseCalls(); err != nil {
+			return 0, err
+		}
 	}
 	pid, err = syscall.ForkExec(path, cfg.Argv, &syscall.ProcAttr{
 		Dir: cfg.Dir, Env: cfg.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},

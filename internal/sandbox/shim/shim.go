@@ -194,6 +194,11 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	if err := cfg.Limits.set(); err != nil {
 		return nil, err
 	}
+	if cfg.Refuse {
+		if err := refuseCalls(); err != nil {
+			return nil, err
+		}
+	}
 	return s.fork(path, cfg.Argv, &syscall.ProcAttr{
 		Dir: cfg.Dir, Env: cfg.Env, Sys: &syscall.SysProcAttr{},
 	}, stdin, stdout, stderr)
@@ -202,11 +207,11 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 // startWrapped starts the command inside the wrapper, and returns once it runs
 // there.
 func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*child, error) {
-	w, err := newWrapped(cfg.Filter)
+	w, err := newWrapped()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Wrap, cfg.Filter = nil, nil
+	cfg.Wrap = nil
 	// A wrapper that dies with its parent dies with the thread that started it,
 	// and it inherits that thread's keyring.
 	runtime.LockOSThread()

@@ -1,4 +1,4 @@
-package pullrequest
+package publish
 
 import (
 	"cmp"
@@ -9,16 +9,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
-	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -26,59 +18,18 @@ import (
 // on. The first and the last come at once.
 const ShowEvery = 15 * time.Second
 
-// Publisher brings a run's results to GitHub: it puts the loop's words into those of
-// package publish, and asks about permission before each commit. For [Publisher.View]
-// and [Publisher.Branch] the first group of fields is enough.
-type Publisher struct {
-	Repo  *ghapp.Repo
-	Issue int
-	Agent string
-	Mask  *redact.Masker
-	// Label starts runs; those of state begin with it.
-	Label string
-	// Sandbox describes the sandbox to people, "" where they need not know.
-	Sandbox string
-
-	// Objects gives the host's own copy of the repository.
-	Objects func(ctx context.Context) (*gitrepo.Repo, error)
-	Effects effects.Runner
-	Now     func() time.Time
-	// Permission says what somebody may do here, as of a minute ago at most.
-	Permission func(ctx context.Context, login string) (ghapp.Permission, error)
-	// LastWords are those of the run's last agent, for the check run; nil is none.
-	LastWords func() (string, error)
-	// First says whether this is the first run here, whose issue is where people
-	// meet the bot; nil where nobody has to be told.
-	First func(ctx context.Context) (bool, error)
-	// Before is the run of the issue before this one, "" for none; nil is never
-	// one.
-	Before func(ctx context.Context) (run.ID, error)
-	// OpenReady: pull requests are ready for review from the start. ByJob: a job of a
-	// workflow does the work.
-	OpenReady, ByJob bool
-
-	// shown is when showing how the run stands was last tried.
-	shown time.Time
-}
-
 var _ loop.Publisher = (*Publisher)(nil)
 
-func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Publisher {
-	pub := &publish.Publisher{
-		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
-		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady,
-		ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
-	}
-	return pub
+// of is p for the branch of a run. One that has begun stays on its branch, however others are called by now.
+func (p *Publisher) of(s loop.State) *Publisher {
+	pub := *p
+	pub.Run, pub.Branch, pub.BaseBranch = s.Run, cmp.Or(s.Branch, run.Branch(p.Issue)), s.BaseBranch
+	return &pub
 }
-
-// Branch is where the work of the run goes. One that has begun stays on its
-// branch, however others are called by now.
-func (p *Publisher) Branch(s loop.State) string { return cmp.Or(s.Branch, run.Branch(p.Issue)) }
 
 // Begin implements loop.Publisher.
 func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
-	pub := p.publisher(s, nil)
+	pub := p.of(s)
 	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.First == nil {
 		return err
 	}
@@ -86,13 +37,13 @@ func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
 	if err != nil || !first {
 		return err
 	}
-	_, err = pub.Comment(ctx, "welcome", publish.WelcomeText(p.Branch(s), len(s.Plan.Tasks) > 0, p.Label))
+	_, err = pub.Comment(ctx, "welcome", WelcomeText(pub.Branch, len(s.Plan.Tasks) > 0, p.Label))
 	return err
 }
 
 // Screen implements loop.Publisher.
 func (p *Publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
-	return host.Screen(s, changes)
+	return Screen(s, changes)
 }
 
 // Land implements loop.Publisher.
@@ -105,33 +56,22 @@ func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 			return loop.Landed{}, err
 		}
 	}
-	repo, err := p.Objects(ctx)
-	if err != nil {
-		return loop.Landed{}, err
-	}
-	landed, err := p.publisher(l.State, objects{repo}).Land(ctx, host.Commit(l, p.Agent))
-	if err != nil {
-		return loop.Landed{}, explainNotLanded(err)
-	}
-	return loop.Landed{OID: landed.OID, Tree: landed.Tree, Subject: landed.Subject, TaskID: landed.TaskID,
-		Verified: &landed.Verified}, nil
+	landed, err := p.of(l.State).LandCommit(ctx, CommitOf(l, p.Agent))
+	return landed, explainNotLanded(err)
 }
 
 // explainNotLanded is why something did not land, in the words of the loop.
 func explainNotLanded(err error) error {
-	var policy *publish.PolicyError
-	var moved *publish.MovedError
-	var odd *publish.CommitError
+	var moved *MovedError
+	var odd *CommitError
 	var byPerson *run.UserError
 	switch {
 	case errors.As(err, &byPerson):
 		return err
 	case errors.As(err, &moved) && moved.Head == "":
 		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
-	case errors.Is(err, publish.ErrBranchMoved):
+	case errors.Is(err, ErrBranchMoved):
 		return loop.ErrBranchMoved
-	case errors.As(err, &policy):
-		return &loop.Rejection{Refusals: host.Refusals(policy.Refusals)}
 	case errors.As(err, &odd):
 		where := "the branch was not moved"
 		if odd.OnBranch {
@@ -145,18 +85,6 @@ func explainNotLanded(err error) error {
 	default:
 		return err
 	}
-}
-
-// objects are the host's own git objects. A named type keeps the rest of the
-// repository out of the publisher's reach.
-type objects struct{ repo *gitrepo.Repo }
-
-func (o objects) Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error) {
-	return o.repo.Diff(ctx, from, to)
-}
-
-func (o objects) Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte, error) {
-	return o.repo.Blob(ctx, oid, limit)
 }
 
 // authorize asks whether the person who started the run may still write. No
@@ -186,7 +114,7 @@ func (p *Publisher) Show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 
 // show is Show without putting it off.
 func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, error) {
-	pub := p.publisher(s, nil)
+	pub := p.of(s)
 	v, err := p.View(s)
 	if err != nil {
 		return nil, err
@@ -196,7 +124,7 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		// How the run has ended is told all the same.
 		read, err = ghapp.PR{}, nil
 		if s.EndDetail != why.Error() {
-			_, err = pub.Comment(ctx, "no pull request", publish.NoPullRequestText(p.Mask.Mask, why.Error()))
+			_, err = pub.Comment(ctx, "no pull request", NoPullRequestText(p.Mask.Mask, why.Error()))
 		}
 	}
 	if err != nil {
@@ -224,7 +152,7 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			return nil, err
 		}
 	}
-	if ticks := publish.Ticks(known, read.Body); len(ticks) > 0 {
+	if ticks := Ticks(known, read.Body); len(ticks) > 0 {
 		shown := pullRequestOf(read)
 		// GitHub lets those who may write to the repository edit the App's pull request, and nobody else.
 		shown.Ticks = ticks
@@ -241,7 +169,7 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		}
 	}
 	if s.End != "" {
-		if err := p.check(ctx, pub, s, v, pr); err != nil {
+		if err := p.showCheck(ctx, pub, s, v, pr); err != nil {
 			return nil, err
 		}
 	}
@@ -280,9 +208,9 @@ const extraTroubles = 6
 // taken for its word: a replica may not show yet what is there.
 const MaxRefusals = 3
 
-// check shows on the run's last commit how it has ended.
-func (p *Publisher) check(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr ghapp.PR) error {
-	err := pub.ShowCheck(ctx, publish.Check{
+// showCheck shows on the run's last commit how it has ended.
+func (p *Publisher) showCheck(ctx context.Context, pub *Publisher, s loop.State, v View, pr ghapp.PR) error {
+	err := pub.ShowCheck(ctx, Check{
 		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords, Annotations: p.annotations(ctx, s),
 	}, v)
 	what := "the check run was not made"
@@ -316,14 +244,14 @@ func refusable(ctx context.Context, s loop.State, what string, err error) error 
 }
 
 // answer says in conversations what was done for them, each once.
-func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.State, pr int) error {
+func (p *Publisher) answer(ctx context.Context, pub *Publisher, s loop.State, pr int) error {
 	done, err := s.Answered()
 	if err != nil {
 		return err
 	}
 	for _, f := range done {
-		if err := pub.Answer(ctx, pr, publish.Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID,
-			OID: f.Commit, Did: f.Did, RepoURL: p.Repo.HTMLURL()}); err != nil {
+		if err := pub.Answer(ctx, pr, Answer{Thread: f.Key, Comment: f.Comment, TaskID: f.TaskID,
+			OID: f.Commit, Did: f.Did, RepoURL: p.GitHub.HTMLURL()}); err != nil {
 			return err
 		}
 	}
@@ -331,7 +259,7 @@ func (p *Publisher) answer(ctx context.Context, pub *publish.Publisher, s loop.S
 }
 
 // comment says on the issue how the run ended, or asks what it has to know.
-func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publish.View, pr int) (err error) {
+func comment(ctx context.Context, pub *Publisher, s loop.State, v View, pr int) (err error) {
 	switch {
 	case len(s.Questions) > 0:
 		_, err = pub.CommentQuestions(ctx, s.Questions, s.Plan.Removed)
@@ -340,12 +268,12 @@ func comment(ctx context.Context, pub *publish.Publisher, s loop.State, v publis
 	default:
 		_, err = pub.CommentEnded(ctx, v, pr, s.EndCause)
 	}
-	return publish.Tolerate(ctx, "GitHub takes no comment there, so a label alone tells how the run ended", err)
+	return Tolerate(ctx, "GitHub takes no comment there, so a label alone tells how the run ended", err)
 }
 
 // foldEarlier leaves one comment open that says how the issue stands, this run's
 // own: what the run before has said is out of date. Nothing depends on it.
-func (p *Publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
+func (p *Publisher) foldEarlier(ctx context.Context, pub *Publisher) {
 	if p.Before == nil {
 		return
 	}
@@ -359,13 +287,13 @@ func (p *Publisher) foldEarlier(ctx context.Context, pub *publish.Publisher) {
 }
 
 // labelEnd labels the issue by how the run ended.
-func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop.State, merged bool) error {
+func (p *Publisher) labelEnd(ctx context.Context, pub *Publisher, s loop.State, merged bool) error {
 	if p.Label == "" {
 		return nil
 	}
-	state := publish.StateLabel(s.End, merged)
+	state := StateLabel(s.End, merged)
 	if s.Unsettled() && !merged {
-		state = publish.LabelNeedsHuman
+		state = LabelNeedsHuman
 	}
 	return extra(ctx, s, "the label that says how the run ended was not put on", pub.AddLabel(ctx, p.Label+":"+state))
 }
@@ -374,8 +302,8 @@ func (p *Publisher) labelEnd(ctx context.Context, pub *publish.Publisher, s loop
 // with number 0 if there is none: a run that has landed nothing opens none,
 // since GitHub refuses one without commits, but takes up what an earlier run on
 // the branch opened.
-func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s loop.State,
-	v publish.View) (ghapp.PR, error) {
+func (p *Publisher) pullRequest(ctx context.Context, pub *Publisher, s loop.State,
+	v View) (ghapp.PR, error) {
 	switch {
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
@@ -384,66 +312,9 @@ func (p *Publisher) pullRequest(ctx context.Context, pub *publish.Publisher, s l
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
-	pr, err := p.Repo.FindPR(ghapp.WithPurpose(ctx, "pr"), p.Branch(s))
+	pr, err := p.GitHub.FindPR(ghapp.WithPurpose(ctx, "pr"), pub.Branch)
 	if errors.Is(err, ghapp.ErrNotFound) {
 		return ghapp.PR{}, nil
 	}
 	return pr, err
-}
-
-// View is the state as the pull request shows it.
-func (p *Publisher) View(s loop.State) (publish.View, error) {
-	sum := s.Sum()
-	v := publish.View{
-		Label: p.Label, Title: s.Subject.Name, RepoURL: p.Repo.HTMLURL(), Phase: s.Phase, End: s.End,
-		Iteration: sum.Iterations, Runs: sum.Runs,
-		CostUSD: sum.CostUSD, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
-		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
-		Closes:    true,
-		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
-		Proof: s.Proof(), Sandbox: p.Sandbox,
-	}
-	if d := s.Delayed; d != nil {
-		v.Waits, v.WaitsSince = d.Why, d.Since
-	}
-	if s.Progress != "" {
-		doc, err := progress.Parse([]byte(s.Progress))
-		if err != nil {
-			return v, fmt.Errorf("read the accepted progress: %w", err)
-		}
-		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
-		v.Patterns, v.Analysis = doc.Section(progress.SectionPatterns), doc.Section(progress.SectionAnalysis)
-		v.Testing, v.Log = doc.Section(progress.SectionTesting), doc.Log()
-		for i, t := range v.Tasks {
-			v.Tasks[i].Status = s.Standing(t)
-		}
-	}
-	for _, c := range sum.Commits {
-		v.Commits = append(v.Commits, publish.PastCommit{OID: c.OID, Subject: c.Subject, TaskID: c.TaskID,
-			Verified: c.Verified, Summary: c.Summary})
-	}
-	for _, g := range s.GateLast {
-		sum := publish.Gate{Name: g.Gate, Passed: g.Passed, Duration: g.Duration}
-		switch {
-		case g.Verdict.Standing == gate.NoTests:
-			sum.Note = g.Verdict.Note
-		case g.Passed:
-		case g.Verdict.Standing.Holds():
-			sum.Detail = g.Output
-		default:
-			sum.Note = g.Verdict.Note
-		}
-		v.Gates = append(v.Gates, sum)
-	}
-	for _, f := range s.Feedback {
-		v.Said = append(v.Said, publish.Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
-			Review: handlers.ReviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
-	}
-	if s.PullRequest != nil {
-		v.PullNumber = s.PullRequest.Number
-	}
-	for _, f := range s.Findings {
-		v.Findings = append(v.Findings, f.Text)
-	}
-	return v, nil
 }

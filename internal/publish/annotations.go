@@ -1,4 +1,4 @@
-package pullrequest
+package publish
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/publish"
 )
 
 const (
@@ -42,13 +41,13 @@ func (p *Publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annot
 				}
 				lines[at.Path] = n
 			}
-			message := publish.Plain(p.Mask.Mask, at.Message, maxAnnotation)
+			message := Plain(p.Mask.Mask, at.Message, maxAnnotation)
 			if at.Line > n || message == "" {
 				continue
 			}
 			out = append(out, ghapp.Annotation{
 				Path: at.Path, Line: at.Line, Column: at.Column, Failure: g.Verdict.Standing.Holds(),
-				Title: publish.Plain(p.Mask.Mask, g.Gate, maxAnnotationTitle), Message: message,
+				Title: Plain(p.Mask.Mask, g.Gate, maxAnnotationTitle), Message: message,
 			})
 		}
 		return nil

@@ -1,4 +1,4 @@
-package pullrequest
+package publish
 
 import (
 	"bytes"

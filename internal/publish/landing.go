@@ -1,4 +1,4 @@
-package host
+package publish
 
 import (
 	"fmt"
@@ -6,19 +6,18 @@ import (
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// Commit is a landing in the terms of package publish. Every door makes its
-// commit message of it, so that the same work reads the same everywhere.
-func Commit(l loop.Landing, agent string) publish.Commit {
+// CommitOf is what a landing asks for. Every door makes its commit message of it, so that
+// the same work reads the same everywhere.
+func CommitOf(l loop.Landing, agent string) Commit {
 	s := l.State
 	by, credited := s.Credits[l.Task.ID]
 	if !credited {
 		by = loop.Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
 	}
-	c := publish.Commit{
+	c := Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protected: s.Protected, Model: l.Model, Agent: agent,
 		CostUSD:     l.CostUSD,
@@ -44,7 +43,7 @@ func Earlier(commits []gitrepo.CommitInfo) loop.Earlier {
 	var sum loop.Earlier
 	runs := map[run.ID]bool{}
 	for _, c := range slices.Backward(commits) {
-		told, ok := publish.RecordOf(c.Subject + "\n\n" + c.Body)
+		told, ok := RecordOf(c.Subject + "\n\n" + c.Body)
 		if !ok {
 			continue
 		}
@@ -59,23 +58,4 @@ func Earlier(commits []gitrepo.CommitInfo) loop.Earlier {
 	}
 	sum.Runs = len(runs)
 	return sum
-}
-
-// Screen asks the publishing policy about a proposal before its checks run.
-func Screen(s loop.State, changes []loop.Change) loop.Screened {
-	list := make([]gitrepo.Change, 0, len(changes))
-	for _, c := range changes {
-		list = append(list, gitrepo.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
-	}
-	got := publish.Screen(list, s.Protected)
-	return loop.Screened{Refused: Refusals(got.Refused), Protected: Refusals(got.Protected)}
-}
-
-// Refusals are what a policy does not let through, in the terms of the loop.
-func Refusals(refused []publish.Refusal) []loop.Refusal {
-	var out []loop.Refusal
-	for _, r := range refused {
-		out = append(out, loop.Refusal{Path: r.Path, Reason: r.Reason})
-	}
-	return out
 }
