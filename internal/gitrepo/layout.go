@@ -130,26 +130,11 @@ func (r *Repo) largeFile(pointer []byte) (*os.File, error) {
 	return f, err
 }
 
-// NotLaidOut says in a few words what of a tree stays empty or a pointer in directories, "" for nothing.
-func (r *Repo) NotLaidOut(ctx context.Context, tree OID) (string, error) {
-	var lacks []string
-	modules, err := r.readFile(ctx, tree, ".gitmodules", maxIgnoreTree)
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTooLarge) {
-		return "", err
-	}
-	for line := range strings.Lines(string(modules)) {
-		key, path, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if strings.TrimSpace(key) == "path" && r.submoduleObjects(strings.TrimSpace(path)) == "" {
-			lacks = append(lacks, "submodules are empty")
-			break
-		}
-	}
-	attributes, err := r.readFile(ctx, tree, attributesFile, maxIgnoreTree)
-	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrTooLarge) {
-		return "", err
-	}
-	if r.lfs == "" && bytes.Contains(attributes, []byte("filter=lfs")) {
-		lacks = append(lacks, "files of Git LFS are pointers")
-	}
-	return strings.Join(lacks, " and "), nil
+// HasSubmodule says whether a directory gets the files of the submodule at a path.
+func (r *Repo) HasSubmodule(path string) bool { return r.submoduleObjects(path) != "" }
+
+// HasLargeFiles says whether directories get what Git LFS keeps.
+func (r *Repo) HasLargeFiles() bool {
+	_, err := os.Stat(r.lfs)
+	return r.lfs != "" && err == nil
 }

@@ -245,19 +245,16 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	findings := env.findings
+	findings, err := absent(ctx, at.Repo, trees.head)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	findings = append(findings, env.findings...)
 	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",
 			Text: b.Name + " uses its own key: only time and iterations limited its cost, no budget did",
 		})
-	}
-	lacks, err := at.Repo.NotLaidOut(ctx, trees.head)
-	if err != nil {
-		return loop.Opened{}, err
-	}
-	if lacks != "" {
-		findings = append(findings, gate.Finding{Rule: "not_laid_out", Text: lacks + " where agents and checks work"})
 	}
 	var last *progress.Doc
 	if s.Outdated {

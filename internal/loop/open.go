@@ -12,6 +12,10 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
+// RuleAbsent is the rule of a finding about what is not there where agents and checks work.
+// It is told before anything is spent.
+const RuleAbsent = "absent"
+
 // open lays out the work tree and finds, or makes, the progress file.
 func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Phase = run.PhasePreparing
@@ -26,6 +30,9 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	for _, f := range opened.Findings {
 		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+			if f.Rule == RuleAbsent {
+				e.emit(run.Event{Kind: run.EventTrouble, Text: f.Text}, s)
+			}
 		}
 	}
 	s.Laid = s.HeadTree
