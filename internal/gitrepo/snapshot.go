@@ -75,6 +75,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
+	slices.SortFunc(s.leftOut, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
 	return Snapshot{Tree: tree, Refused: s.refused, LeftOut: s.leftOut, Nested: s.nested}, nil
 }
 
