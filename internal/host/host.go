@@ -245,7 +245,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	findings := env.findings
+	findings, err := absent(ctx, at.Repo, trees.head)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	findings = append(findings, env.findings...)
 	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",

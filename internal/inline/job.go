@@ -165,9 +165,12 @@ func mark(s string) string {
 }
 
 // below gives the path of file relative to top, with slashes, and whether it
-// lies below. Links on the way to the file count as where they lead.
+// lies below. Links count as where they lead, the file itself among them: one file is one
+// plan by whatever name.
 func below(top, file string) (rel string, inside bool) {
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
 		file = filepath.Join(dir, filepath.Base(file))
 	}
 	rel, err := filepath.Rel(top, file)

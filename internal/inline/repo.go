@@ -140,7 +140,7 @@ func (c *checkout) Show(context.Context, loop.State) (*loop.PullRequest, error) 
 }
 
 // Screen implements loop.Publisher.
-func (c *checkout) Screen(s loop.State, changes []loop.Change) loop.Screened {
+func (c *checkout) Screen(s loop.State, changes []loop.Change) []loop.Refusal {
 	return publish.Screen(s, changes)
 }
 

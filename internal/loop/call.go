@@ -64,9 +64,9 @@ func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) 
 
 // start makes the prompt and starts the agent on the accepted progress.
 func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(cmp.Or(s.Began, s.Progress))
+	doc, err := progress.Parse([]byte(cmp.Or(s.Began, s.Progress)))
 	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		return Next{}, fmt.Errorf("read the progress that the agent is to find: %w", err)
 	}
 	mode := run.ModeBuild
 	if s.Job != prompt.JobBuild {
@@ -128,9 +128,8 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Process.Handle = h
 	s.Stage = stageWatch
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
+		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID,
 	}, s)
 	return Next{}, nil
 }

@@ -42,7 +42,7 @@ func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
 }
 
 // Screen implements loop.Publisher.
-func (p *Publisher) Screen(s loop.State, changes []loop.Change) loop.Screened {
+func (p *Publisher) Screen(s loop.State, changes []loop.Change) []loop.Refusal {
 	return Screen(s, changes)
 }
 

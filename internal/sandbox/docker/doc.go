@@ -25,7 +25,7 @@
 // and the exit record, for a command that can forge them decides for itself
 // what it said and whether it succeeded. So the host makes these files in the
 // run directory, which no container sees, and hard links to them in a
-// subdirectory that is mounted. The shim opens the links, removes them, makes
+// subdirectory of this attempt's that is mounted (package rundir). The shim opens the links, removes them, makes
 // itself undumpable (so that the kernel keeps /proc/1/fd and /proc/1/mem from
 // a process of the same user), and then starts the command: from there on the
 // files have no name that the command can reach, and the host reads them by

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -14,7 +14,6 @@ import (
 
 // From linux/prctl.h; package syscall lacks them.
 const (
-	prSetPdeathsig      = 1
 	prSetDumpable       = 4
 	prSetChildSubreaper = 36
 )
@@ -33,17 +32,7 @@ func newKeyring() error {
 	}
 }
 
-// withUser gives a process a user namespace in which it is root, and in which
-// there is nobody else but the user.
-func withUser(attr *syscall.SysProcAttr, user int) {
-	attr.Cloneflags |= syscall.CLONE_NEWUSER
-	both := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: user, HostID: user, Size: 1}}
-	attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = both, both, true
-}
-
-// become changes root for the user, for good. The kernel forgets then with whom this
-// process is to die: whoever has died before it is told again shows by the status
-// pipe.
+// become changes root for the user, for good.
 func become(user int) error {
 	if err := errors.Join(
 		os.NewSyscallError("setgroups", syscall.Setgroups(nil)),
@@ -62,7 +51,7 @@ func become(user int) error {
 	if errno != 0 {
 		return os.NewSyscallError("capset", errno)
 	}
-	return prctl(prSetPdeathsig, uintptr(syscall.SIGKILL))
+	return nil
 }
 
 // rlimitProcesses is RLIMIT_NPROC, which package syscall lacks.
@@ -140,15 +129,23 @@ func prctl(option, arg uintptr) error {
 	return nil
 }
 
-// killAll kills every process below us, whatever group or session it is in.
-func killAll(int) {
+// killAll kills what there is in the container, but for us. Where this is no container's
+// first process it kills the command's group and our children: theirs become ours, and it is
+// called again.
+func killAll(pgid int) {
 	if os.Getpid() == 1 {
-		// All there is in the container, but for us.
 		_ = syscall.Kill(-1, syscall.SIGKILL)
 		return
 	}
-	for _, pid := range descendants(os.Getpid()) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	_ = syscall.Kill(-pgid, syscall.SIGKILL)
+	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	for _, list := range lists {
+		children, _ := os.ReadFile(list) // #nosec G304 -- ours
+		for word := range bytes.FieldsSeq(children) {
+			if pid, err := strconv.Atoi(string(word)); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
 	}
 }
 
@@ -173,81 +170,6 @@ func oomKilled() bool {
 		}
 	}
 	return false
-}
-
-func descendants(of int) []int {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = dir.Close() }()
-	names, _ := dir.Readdirnames(-1)
-	children := map[int][]int{}
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil {
-			continue
-		}
-		if parent, ok := parentOf(name); ok {
-			children[parent] = append(children[parent], pid)
-		}
-	}
-	var all []int
-	for queue := children[of]; len(queue) > 0; queue = queue[1:] {
-		all = append(all, queue[0])
-		queue = append(queue, children[queue[0]]...)
-	}
-	return all
-}
-
-// firstChild is a child of a process of one thread, 0 where it has none. Kernels without
-// such a list are asked for all processes there are.
-func firstChild(of int) int {
-	pid := strconv.Itoa(of)
-	list, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children") // #nosec G304 -- a number
-	if err != nil {
-		return slices.Concat(descendants(of), []int{0})[0]
-	}
-	first, _, _ := bytes.Cut(list, []byte{' '})
-	child, err := strconv.Atoi(string(first))
-	if err != nil {
-		return 0
-	}
-	return child
-}
-
-// StartOf tells when a process began, in clock ticks since the machine did, ""
-// where there is none. With its number that is one process and no other.
-func StartOf(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return ""
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 20 {
-		return ""
-	}
-	return string(fields[19])
-}
-
-func parentOf(pid string) (int, bool) {
-	stat, err := os.ReadFile("/proc/" + pid + "/stat") // #nosec G304 -- a number from /proc
-	if err != nil {
-		return 0, false
-	}
-	return parentInStat(stat)
-}
-
-// parentInStat is the fourth field of a /proc/PID/stat, the second after the
-// program's name, which is in parentheses and may hold anything.
-func parentInStat(stat []byte) (int, bool) {
-	name := bytes.LastIndexByte(stat, ')')
-	fields := bytes.Fields(stat[name+1:])
-	if name < 0 || len(fields) < 2 {
-		return 0, false
-	}
-	parent, err := strconv.Atoi(string(fields[1]))
-	return parent, err == nil
 }
 
 // roomOf asks the file system that dir is on.

@@ -15,23 +15,12 @@ func becomeParent() error { return nil }
 // rlimitProcesses: macOS counts what the person runs elsewhere.
 const rlimitProcesses = -1
 
-// newKeyring, withUser and become have nothing to do: nothing is wrapped here.
+// newKeyring, refuseCalls and become have nothing to do: nothing is confined here.
 func newKeyring() error { return nil }
 
-func withUser(*syscall.SysProcAttr, int) {}
-
-func become(int) error { return nil }
-
-// refuseCalls has nothing to do: nothing is confined here.
 func refuseCalls() error { return nil }
 
-// descendants and firstChild: nothing is wrapped here.
-func descendants(int) []int { return nil }
-
-func firstChild(int) int { return 0 }
-
-// StartOf tells nothing here: there is no wrapper to ask of.
-func StartOf(int) string { return "" }
+func become(int) error { return nil }
 
 // killAll kills the command's process group.
 func killAll(pgid int) {
