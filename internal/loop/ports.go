@@ -100,12 +100,8 @@ type Change struct {
 type Refusal struct {
 	Path   string
 	Reason string
-}
-
-// Screened are the changes that policy does not let through.
-type Screened struct {
-	// Refused fail the attempt. Protected are put back, and the rest goes on without them.
-	Refused, Protected []Refusal
+	// LeftOut: it is what tools make beside the work, and no fault.
+	LeftOut bool `json:",omitempty"`
 }
 
 // ErrNoWorkTree is returned where the work tree is gone: this machine is
@@ -356,6 +352,7 @@ type Publisher interface {
 	// put it off and give what the state has: see PullRequest.Head and
 	// Engine.Refresh.
 	Show(ctx context.Context, s State) (*PullRequest, error)
-	// Screen says which changes policy does not let through.
-	Screen(s State, changes []Change) Screened
+	// Screen says which changes cannot be part of a commit of an agent's: they are put back, and
+	// the rest goes on without them.
+	Screen(s State, changes []Change) []Refusal
 }

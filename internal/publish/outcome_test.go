@@ -127,7 +127,7 @@ func (l left) try(t *testing.T, w *world) {
 	for _, c := range get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)) {
 		changes = append(changes, loop.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
 	}
-	for _, r := range publish.Screen(loop.State{}, changes).Refused {
+	for _, r := range publish.Screen(loop.State{}, changes) {
 		refused = append(refused, r.Reason)
 	}
 	if l.refused != "" {

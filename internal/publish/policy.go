@@ -22,23 +22,23 @@ const (
 )
 
 // Screen tells the changes that may not be published: links, submodules and names that Git or GitHub cannot
-// carry are refused; paths that decide what runs with the repository's permissions or steer agents are protected, and
-// so are those that the repository's own patterns mean. It looks at paths and modes only; sizes are checked when the
+// carry, and paths that are protected because they decide what runs with the repository's permissions or steer agents,
+// or because the repository's own patterns mean them. It looks at paths and modes only; sizes are checked when the
 // tree lands.
-func Screen(s loop.State, changes []loop.Change) loop.Screened {
+func Screen(s loop.State, changes []loop.Change) []loop.Refusal {
 	return screen(changes, s.Protected, nil)
 }
 
 // screen is Screen where some protected paths may change.
-func screen(changes []loop.Change, more, own []string) (s loop.Screened) {
+func screen(changes []loop.Change, more, own []string) (held []loop.Refusal) {
 	for _, c := range changes {
 		if reason := unfit(c); reason != "" {
-			s.Refused = append(s.Refused, loop.Refusal{Path: c.Path, Reason: reason})
+			held = append(held, loop.Refusal{Path: c.Path, Reason: reason})
 		} else if reason := Protects(c.Path, more); reason != "" && !slices.Contains(own, c.Path) {
-			s.Protected = append(s.Protected, loop.Refusal{Path: c.Path, Reason: reason})
+			held = append(held, loop.Refusal{Path: c.Path, Reason: reason})
 		}
 	}
-	return s
+	return held
 }
 
 // unfit says why a change cannot be published, whoever made it, or "".

@@ -81,13 +81,9 @@ func TestScreen(t *testing.T) {
 	for _, c := range cases {
 		change := loop.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
 		got := Screen(loop.State{}, []loop.Change{change})
-		var want loop.Screened
-		if c.want == "" {
-			want = loop.Screened{}
-		} else if unfit(change) != "" {
-			want.Refused = append(want.Refused, loop.Refusal{Path: c.path, Reason: c.want})
-		} else {
-			want.Protected = append(want.Protected, loop.Refusal{Path: c.path, Reason: c.want})
+		var want []loop.Refusal
+		if c.want != "" {
+			want = []loop.Refusal{{Path: c.path, Reason: c.want}}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q %o to %o (-want +got):\n%s", c.path, c.old, c.new, diff)
@@ -124,7 +120,7 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		"opencode.json ", "AGENT\u017f.md",
 	} {
 		change := loop.Change{Path: p, NewMode: gitrepo.ModeFile}
-		if got := Screen(loop.State{}, []loop.Change{change}); len(got.Protected) != 1 {
+		if got := Screen(loop.State{}, []loop.Change{change}); len(got) != 1 {
 			t.Errorf("%q may land: %+v", p, got)
 		}
 	}
@@ -135,7 +131,7 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		".github/ISSUE_TEMPLATE/a.md", ".github/pull_request_template.md", ".github/PULL_REQUEST_TEMPLATE/a.md", "docs/jenkinsfiles.md",
 		".yarn/cache/a.zip", "src/owners.go", "owners/a.go",
 	} {
-		if got := Screen(loop.State{}, []loop.Change{{Path: p, NewMode: gitrepo.ModeFile}}); len(got.Refused)+len(got.Protected) > 0 {
+		if got := Screen(loop.State{}, []loop.Change{{Path: p, NewMode: gitrepo.ModeFile}}); len(got) > 0 {
 			t.Errorf("%q may not land: %+v", p, got)
 		}
 	}
@@ -191,7 +187,7 @@ func TestProtection(t *testing.T) {
 		"web/yarn.lock":                own,
 	} {
 		got := screen([]loop.Change{{Path: path, NewMode: gitrepo.ModeFile}}, more, nil)
-		if diff := cmp.Diff(loop.Screened{Protected: []loop.Refusal{{Path: path, Reason: reason}}}, got); diff != "" {
+		if diff := cmp.Diff([]loop.Refusal{{Path: path, Reason: reason}}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
@@ -204,7 +200,7 @@ func TestProtection(t *testing.T) {
 		".github/workflows/../x/codeword": {gitrepo.ModeFile, "not a path within the repository"},
 	} {
 		got := screen([]loop.Change{{Path: path, NewMode: c.mode}}, more, nil)
-		if diff := cmp.Diff(loop.Screened{Refused: []loop.Refusal{{Path: path, Reason: c.reason}}}, got); diff != "" {
+		if diff := cmp.Diff([]loop.Refusal{{Path: path, Reason: c.reason}}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
@@ -212,7 +208,7 @@ func TestProtection(t *testing.T) {
 		"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock",
 	} {
 		if got := screen([]loop.Change{{Path: path, NewMode: gitrepo.ModeFile}},
-			[]string{pattern}, nil); len(got.Protected) > 0 {
+			[]string{pattern}, nil); len(got) > 0 {
 			t.Errorf("%q means %q: %+v", pattern, path, got)
 		}
 	}
@@ -228,9 +224,9 @@ func TestScreenLetsTheHostsOwnEditsThrough(t *testing.T) {
 		{Path: "CLAUDE.md", NewMode: gitrepo.ModeSymlink},
 	}
 	got := screen(changes, nil, []string{"AGENTS.md", "CLAUDE.md"})
-	want := loop.Screened{
-		Protected: []loop.Refusal{{Path: "sub/AGENTS.md", Reason: "configures agents"}},
-		Refused:   []loop.Refusal{{Path: "CLAUDE.md", Reason: "symbolic link"}},
+	want := []loop.Refusal{
+		{Path: "sub/AGENTS.md", Reason: "configures agents"},
+		{Path: "CLAUDE.md", Reason: "symbolic link"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

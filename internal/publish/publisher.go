@@ -289,8 +289,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 	if len(changes) == 0 {
 		return in, ErrNoChange
 	}
-	screened := screen(changes, c.Protected, c.Own)
-	refused := slices.Concat(screened.Refused, screened.Protected)
+	refused := screen(changes, c.Protected, c.Own)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: c.BaseTree, Tree: c.Tree}
 	in.Branch, in.ExpectedHead = p.Branch, c.Base
 	in.Headline, in.Body = split(p.Mask, c)
