@@ -389,8 +389,6 @@ type Watch struct {
 	// stood on StartTree, or on what has landed since.
 	GateMemo map[string]gate.Result
 	Baseline map[string]gate.Result
-	// Flaky are the tests that were seen to pass and fail on one tree, in order.
-	Flaky []string
 }
 
 // Result is what came of the run so far, for people.
