@@ -145,7 +145,13 @@ func TestTheBudgetOfTheRunsOwnCall(t *testing.T) {
 		}
 		s := parallel(t, fourTasks, 2)
 		s.Limits.BudgetUSD = 1.5
-		s = c.play(s, func(n int) int { return n - 1 }, crash)
+		ends := 0
+		s = c.play(s, func(n int) int { // T1, then T2 while T1 is split
+			if ends++; ends == 2 {
+				return min(1, n-1)
+			}
+			return 0
+		}, crash)
 		if s.End != run.EndBudgetExhausted || len(c.commits) == 0 || len(s.Calls) > 0 {
 			t.Fatalf("crash at step %d: ended %q: %s; %d commits, calls %+v", at, s.End, s.EndDetail, len(c.commits), s.Calls)
 		}
