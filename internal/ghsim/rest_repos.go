@@ -126,7 +126,7 @@ func (s *Sim) getContents(c *call) (int, any, error) {
 	if err != nil || entry.Mode == modeTree {
 		return 0, nil, notFound()
 	}
-	_, data, err := c.repo.git.object(entry.OID, "blob")
+	data, err := c.repo.git.object(entry.OID, "blob")
 	if err != nil {
 		return 0, nil, err
 	}
@@ -234,7 +234,7 @@ type commitInput struct {
 // author nor a committer.
 func (s *Sim) postGitCommit(c *call, in commitInput) (int, any, error) {
 	git := c.repo.git
-	if _, _, err := git.object(in.Tree, "tree"); err != nil {
+	if _, err := git.object(in.Tree, "tree"); err != nil {
 		return 0, nil, unprocessable("Tree SHA does not exist")
 	}
 	for _, p := range in.Parents {
@@ -281,7 +281,7 @@ func (s *Sim) postTree(c *call, in treeInput) (int, any, error) {
 		if !slices.Contains([]string{modeFile, modeExec, modeLink}, e.Mode) {
 			return 0, nil, unprocessable("Must supply a valid tree.mode")
 		}
-		if _, _, err := git.object(e.SHA, "blob"); e.SHA != "" && err != nil {
+		if _, err := git.object(e.SHA, "blob"); e.SHA != "" && err != nil {
 			return 0, nil, unprocessable("tree.sha " + e.SHA + " is not a valid blob")
 		}
 		changes = append(changes, change{Mode: e.Mode, Path: e.Path, OID: e.SHA})

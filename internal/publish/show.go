@@ -30,6 +30,11 @@ func (p *Publisher) of(s loop.State) *Publisher {
 // Begin implements loop.Publisher.
 func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
 	pub := p.of(s)
+	if p.ByJob && s.PullRequest == nil { // where a setting forbids it, that is told before an agent works
+		if err := p.GitHub.MayOpenPRs(ghapp.WithPurpose(ctx, "pr"), s.BaseBranch); err != nil {
+			return p.explainNotOpened(ctx, "", err)
+		}
+	}
 	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.First == nil {
 		return err
 	}
