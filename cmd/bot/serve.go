@@ -238,7 +238,7 @@ func newParts(
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
-	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
+	}, cfg.Sandbox.LocalIsolation, cfg.Private)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func newParts(
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
+		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: limits,
 		Resources: host.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,

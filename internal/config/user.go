@@ -20,7 +20,7 @@ const UserFile = "ralph/config.yml"
 // zero value says nothing. Its keys are those of the server's file.
 type User struct {
 	Agent Agent
-	// Sandbox has Kind, Image, Devcontainer and LocalIsolation only.
+	// Sandbox has Kind, Image and LocalIsolation only.
 	Sandbox Sandbox
 	// Limits are zero where the file names none.
 	Limits run.Limits
@@ -33,7 +33,6 @@ type userFile struct {
 	Sandbox struct {
 		Kind           string `yaml:"kind"`
 		Image          string `yaml:"image"`
-		Devcontainer   bool   `yaml:"devcontainer"`
 		LocalIsolation string `yaml:"local_isolation"`
 	} `yaml:"sandbox"`
 	Limits limitsFile `yaml:"limits"`
@@ -75,8 +74,7 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 	u := User{
 		Agent: f.Agent.agent(dir),
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
-			LocalIsolation: f.Sandbox.LocalIsolation,
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, LocalIsolation: f.Sandbox.LocalIsolation,
 		},
 		Limits: limits(f.Limits, report),
 		Egress: f.Egress.Allow,
