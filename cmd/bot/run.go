@@ -152,7 +152,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, hide)
+	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide})
 	if err != nil {
 		return err
 	}
@@ -487,10 +487,9 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, isolation is for local, and so is
-// hide, what commands must not see.
+// be known of this machine where it is docker, l where it is local.
 func openSandbox(
-	ctx context.Context, kind string, d docker.Options, isolation string, hide []string,
+	ctx context.Context, kind string, d docker.Options, l local.Options,
 ) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
@@ -507,8 +506,8 @@ func openSandbox(
 		}
 		box, err = docker.New(d)
 	default:
-		hide = slices.Concat([]string{d.DataDir}, hide, secretFiles(os.Environ()))
-		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide})
+		l.Self, l.Hide = d.Self, slices.Concat([]string{d.DataDir}, l.Hide, secretFiles(os.Environ()))
+		box, err = local.New(l)
 	}
 	if err != nil {
 		return nil, err

@@ -68,6 +68,9 @@ func (c *runCmd) takeDefaults() error {
 		c.user.Agent.Model = ""
 	}
 	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push
+	if len(c.Show) == 0 {
+		c.Show = c.user.Sandbox.Show
+	}
 	if c.gated() && len(c.Egress) == 0 {
 		c.Egress = c.user.Egress
 	}
