@@ -31,13 +31,6 @@ func (o Outcome) Waits() bool {
 	return o == OutcomeRateLimited || o == OutcomeUnavailable || o == OutcomeRefused
 }
 
-// limitRE are the words with which a CLI reports that a plan's or an account's limit is
-// reached; they begin what it reports.
-var limitRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:you(?:['’]ve| have|['’]re|) (?:hit|reached|exceeded|exhausted|used up|out of) |` +
-		`(?:[\w-]+ ){0,4}(?:limit|quota) (?:was |has been )?(?:reached|exceeded|hit)\b)`)
-})
-
 // apiErrorRE is how Claude Code passes on the answer of an API.
 var apiErrorRE = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:Failed to authenticate\. )?API Error:? *(?:(?:Request rejected )?\(?(\d{3})\b\)?)?[ :(·]*(.*)`)
@@ -53,8 +46,8 @@ func readError(line string) Outcome {
 		}
 		r.status = status
 	}
-	if limitRE().MatchString(r.message) {
-		return OutcomeRateLimited
+	if classifyWords(r.message) == OutcomeRateLimited {
+		return OutcomeRateLimited // whatever status it came with
 	}
 	if why := r.outcome(); why != OutcomeErrored {
 		return why

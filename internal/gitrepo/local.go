@@ -394,56 +394,6 @@ func conflictPaths(said string) (paths []string, conflict bool) {
 	return paths, conflict
 }
 
-// CreateBranch makes a branch at a commit. ErrStale where it exists.
-func (r *Repo) CreateBranch(ctx context.Context, branch string, at OID) error {
-	if !ValidBranch(branch) {
-		return fmt.Errorf("create branch %s: not a branch name", quote(branch))
-	}
-	return r.UpdateRef(ctx, branchRef(branch), at, "")
-}
-
-// Checkout makes an existing branch the current one and advances the
-// checkout to it. ErrNotFound where there is no such branch, a *run.UserError
-// where another linked work tree has it checked out, a *ConflictError where
-// changes would be lost.
-func (r *Repo) Checkout(ctx context.Context, branch string) error {
-	if !ValidBranch(branch) {
-		return fmt.Errorf("checkout %s: not a branch name", quote(branch))
-	}
-	current, head, err := r.Head(ctx)
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	if current == branch {
-		return nil
-	}
-	name, err := r.Free(ctx, branch)
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	if name != head {
-		oldTree, err := r.TreeOf(ctx, head)
-		if err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-		newTree, err := r.TreeOf(ctx, name)
-		if err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-		if err := r.AdvanceCheckout(ctx, oldTree, newTree); err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-	}
-	_, err = r.refs(ctx, call{
-		args: []string{"symbolic-ref", "-m", "ralph", "HEAD", branchRef(branch)},
-		env:  []string{"GIT_COMMITTER_NAME=ralph", "GIT_COMMITTER_EMAIL=ralph@localhost"},
-	})
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	return nil
-}
-
 // Free gives the tip of a branch that no work tree has checked out. ErrNotFound where
 // there is no such branch, a *run.UserError where one has.
 func (r *Repo) Free(ctx context.Context, branch string) (OID, error) {
