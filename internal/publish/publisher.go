@@ -83,8 +83,6 @@ type Publisher struct {
 	Branch string
 	// BaseBranch is what the pull request asks to be merged into.
 	BaseBranch string
-	// OpenReady: the pull request is no draft while the work goes on.
-	OpenReady bool
 	// ByJob: a job of a workflow publishes, and nobody would hear of a button that
 	// is pressed: GitHub tells its own App, not the job.
 	ByJob bool

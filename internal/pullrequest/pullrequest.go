@@ -53,9 +53,8 @@ type Publisher struct {
 	// Before is the run of the issue before this one, "" for none; nil is never
 	// one.
 	Before func(ctx context.Context) (run.ID, error)
-	// OpenReady: pull requests are ready for review from the start. ByJob: a job of a
-	// workflow does the work.
-	OpenReady, ByJob bool
+	// ByJob: a job of a workflow does the work.
+	ByJob bool
 
 	// shown is when showing how the run stands was last tried.
 	shown time.Time
@@ -66,7 +65,7 @@ var _ loop.Publisher = (*Publisher)(nil)
 func (p *Publisher) publisher(s loop.State, objects publish.Objects) *publish.Publisher {
 	pub := &publish.Publisher{
 		GitHub: p.Repo, Objects: objects, Effects: p.Effects,
-		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch, OpenReady: p.OpenReady,
+		Run: s.Run, Issue: p.Issue, Branch: p.Branch(s), BaseBranch: s.BaseBranch,
 		ByJob: p.ByJob, Label: p.Label, Mask: p.Mask,
 	}
 	return pub
