@@ -18,8 +18,6 @@ require (
 	github.com/mattn/go-runewidth v0.0.31 // how many columns a text takes
 	github.com/moby/moby/api v1.56.1 // the types of the engine's API
 	github.com/moby/moby/client v0.6.2 // the Docker engine; in sandbox/docker only
-	github.com/moby/profiles/seccomp v0.2.4 // Docker's default profile, for local as for containers
-	github.com/opencontainers/runtime-spec v1.2.1 // the types that profile is made of
 	github.com/palantir/go-githubapp v0.24.1 // dispatches webhooks; v0.24.1 alone fits go-github v60
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
 	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository

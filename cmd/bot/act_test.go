@@ -174,10 +174,7 @@ func newActor(t testing.TB, set setting, more ...string) *actor {
 	if len(more) == 0 {
 		more = []string{"agent: script", "sandbox: local-on-public"}
 	}
-	with := key
-	for _, line := range more {
-		with += "          " + line + "\n"
-	}
+	with := key + "          " + strings.Join(more, "\n          ") + "\n"
 	// act knows no queues.
 	text := strings.Replace(strings.Replace(string(source), key, with, 1), "      queue: max\n", "", 1)
 	a.commit(t, text)

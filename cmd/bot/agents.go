@@ -122,13 +122,10 @@ func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, erro
 	return func(api run.Provider) (gateway.Upstream, error) {
 		u := gateway.Upstream{Provider: api, AuthHeader: model.AuthHeader}
 		key, base := "model.base_url", model.BaseURL
-		u.Fields = model.AllowFields.Anthropic
 		switch api {
 		case run.ProviderOpenAI:
-			u.Fields = model.AllowFields.OpenAI
 			key, base, u.APIKey = "model.openai_base_url", model.OpenAIBaseURL, model.OpenAIKey.Reveal()
 		case run.ProviderGoogle:
-			u.Fields = model.AllowFields.Google
 			key, base, u.APIKey = "model.google_base_url", model.GoogleBaseURL, model.GeminiKey.Reveal()
 		case run.ProviderAnthropic:
 			u.APIKey, u.AuthToken = model.APIKey.Reveal(), model.AuthToken.Reveal()

@@ -387,7 +387,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 
 func TestBrokenAgentEndsTheRunInItsOwnWords(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: auth}]\n"})
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: is_error, say: Invalid API key}]\n"})
 	s := st.serve()
 	issue := st.label("Say hello", threeTasks)
 	state := st.ended(s.store, issue)

@@ -65,7 +65,7 @@ func newRepo(tb testing.TB, dir string, files map[string]string) {
 // BenchmarkLoopOverhead is what one iteration of `bot run` costs beyond the
 // agent's own time, beside a bare `git add -A && git commit` in a shell on the
 // same repository. Bar: at most 2.0 times that, and 1.5 on 10,000 files. What
-// bubblewrap costs is not part of it: see BenchmarkStart of the local sandbox.
+// bubblewrap costs is not part of it.
 func BenchmarkLoopOverhead(b *testing.B) {
 	const tasks = 30
 	bot := builtBot(b)

@@ -649,7 +649,7 @@ func TestI6LimitsOfTheProviderAreWaits(t *testing.T) {
 			"state: .starts\ntasks: {one: [{misbehave: rate_limit, retry_after: 1}, {files: {one.txt: x}, say: done}]}\n",
 			run.EndAllTasksComplete,
 		},
-		"credit": {"tasks: {one: [{misbehave: credit}]}\n", run.EndFailed},
+		"credit": {"tasks: {one: [{misbehave: is_error, say: Credit balance is too low}]}\n", run.EndFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
-	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/loop"
@@ -28,14 +28,13 @@ type ending struct {
 	pushed bool
 	// again is the command that ran.
 	again string
-	// refused is the work that was not committed.
-	refused []transcript.Refused
+	// refused are the refs of the work that was not committed.
+	refused []string
 }
 
 // newEnding looks at the repository around dir. What it cannot tell is left out.
-func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State, kept *transcript.Store) ending {
+func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State) ending {
 	e := ending{again: commandLine(os.Args), from: shortOID(s.Base)}
-	e.refused, _ = kept.Refused(s.Run) // without it nothing is named
 	repo, err := git.OpenLocal(ctx, dir)
 	if err != nil {
 		return e
@@ -44,6 +43,7 @@ func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State, 
 		e.base = bases.PullRequest
 		e.from = cmp.Or(bases.Work, e.from)
 	}
+	e.refused, _ = inline.Refused(ctx, repo, s.Run) // without them nothing is named
 	if remotes, err := repo.Remotes(ctx); err == nil {
 		e.remote = remotes[0]
 	}
@@ -147,17 +147,24 @@ func (e ending) next(s loop.State) []nextStep {
 	case s.End.Complete():
 		return append(all, e.publish(s)...)
 	}
-	if len(e.refused) > 0 {
-		all = append(all,
-			nextStep{"See the refused work", fmt.Sprintf("%s diff %s", e.program(), s.Run)},
-			nextStep{"Put it into your checkout", fmt.Sprintf("%s apply %s", e.program(), s.Run)})
+	for i, ref := range e.refused {
+		if i == maxRefused {
+			all = append(all, nextStep{"See all of the refused work", "git for-each-ref " + quoted(path.Dir(ref))})
+			break
+		}
+		all = append(all, nextStep{"See the refused work at " + path.Base(ref), "git show " + quoted(ref)})
 	}
-	waits := s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0
-	if waits && (landed(s) > 0 || s.Iteration == 0) { // otherwise the next run tries them anyway
-		all = append(all, nextStep{"Have blocked tasks tried again", e.program() + " retry"})
+	if len(e.refused) == 1 {
+		all = append(all, nextStep{"Put it into your checkout", "git cherry-pick -n " + quoted(e.refused[0])})
+	}
+	if s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 {
+		return append(all, nextStep{"Have blocked tasks tried again", e.again})
 	}
 	return append(all, nextStep{"Go on", e.again})
 }
+
+// maxRefused is how many tasks' refused work is named on its own.
+const maxRefused = 3
 
 // program is the word that begins the command that ran.
 func (e ending) program() string {

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -19,7 +20,7 @@ func (l *live) failed(ev run.Event) {
 	if ev.Gate != "" {
 		l.print("      all of its output: %s transcript %s --gate %s", calledAs(), ev.Run, quoted(ev.Gate))
 	}
-	l.print("      the refused work:  %s diff %s %s", calledAs(), ev.Run, ev.TaskID)
+	l.print("      the refused work:  git show %s", quoted(inline.RefusedRef(ev.Run, ev.TaskID)))
 }
 
 // endWords are what a person at the terminal reads about the end of a run.

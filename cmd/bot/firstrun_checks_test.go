@@ -137,7 +137,7 @@ func TestFirstRunChecksGo(t *testing.T) {
 	says(t, "stderr", stderr,
 		`^    ✗ The check "go test" \(go test -v \./\.\.\.\) failed with exit code 1\.$`,
 		`^      │ +slug_test\.go:7: Slug\("A"\) = "xA"$`, `^      all of its output: bot transcript \S+ --gate 'go test'$`,
-		`^      the refused work:  bot diff \S+ T1$`, `^✓ All tasks are done and the checks pass \(2 iterations, `)
+		`^      the refused work:  git show refs/ralph/\S+/T1$`, `^✓ All tasks are done and the checks pass \(2 iterations, `)
 	says(t, "stdout", stdout, `git diff main\.\.\.ralph/plan$`, `git push -u origin ralph/plan$`,
 		`gh pr create --base main --head ralph/plan --fill$`)
 	if diff := gitOut(t, dir, "diff", "main...ralph/plan", "--", "slug.go"); !strings.Contains(diff, "strings.ToLower") {
@@ -162,10 +162,12 @@ func TestFirstRunChecksNode(t *testing.T) {
 		t.Fatalf("exit code %d\n%s\n%s", code, stdout, stderr)
 	}
 	says(t, "stderr", stderr, `^    ✗ The check "npm test" `, `^      │ .*slug`, `^■ Stopped: all remaining tasks are blocked `)
-	says(t, "stdout", stdout, `^Nothing was committed\.$`, `bot diff \S+$`, `bot apply \S+$`,
+	says(t, "stdout", stdout, `^Nothing was committed\.$`, `git show refs/ralph/\S+/T1$`,
+		`git cherry-pick -n refs/ralph/\S+/T1$`,
 		`bot run plan\.md --agent claude `)
-	says(t, "bot diff", botPrints(t, dir, "diff"), `^\+export const slug = \(s\) => '[xy]' \+ s;$`)
-	botPrints(t, dir, "apply")
+	ref := gitOut(t, dir, "for-each-ref", "--format=%(refname)", "refs/ralph")
+	says(t, "git show", gitOut(t, dir, "show", ref), `^\+export const slug = \(s\) => '[xy]' \+ s;$`)
+	gitOut(t, dir, "cherry-pick", "-n", ref)
 	if status := gitOut(t, dir, "status", "--porcelain"); status != "M  slug.js" {
 		t.Errorf("the checkout holds %q", status)
 	}
@@ -224,7 +226,8 @@ func TestFirstRunOnATerminal(t *testing.T) {
 			`git diff main\.\.\.ralph/plan$`,
 		}},
 		"npm": {nodeProject(), run.ExitBlocked, []string{
-			`^    ✗ The check "npm test" `, `^■ Stopped: all remaining tasks are blocked`, `^Nothing was committed\.$`, `bot diff \S+$`,
+			`^    ✗ The check "npm test" `, `^■ Stopped: all remaining tasks are blocked`, `^Nothing was committed\.$`,
+			`git show refs/ralph/\S+/T1$`,
 		}},
 		"Python": {pythonProject(), run.ExitComplete, []string{
 			`^    pytest could not run: `, `^✓ All tasks are done; nothing was checked: pytest could not run: `,

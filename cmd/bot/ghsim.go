@@ -36,7 +36,7 @@ func (c *ghsimCmd) Run(ctx bound, io stdio) (err error) {
 		return err
 	}
 	fmt.Fprintf(io.out, "A GitHub is up at %s\n\n  REST     %s/api/v3/\n  GraphQL  %s/api/graphql\n"+
-		"  git      %s/OWNER/REPO.git\n  admin    %s/_sim/ (see docs/start.md)\n", url, url, url, url, url)
+		"  git      %s/OWNER/REPO.git\n  admin    %s/_sim/ (see internal/ghsim/README.md)\n", url, url, url, url, url)
 	<-ctx.Done()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

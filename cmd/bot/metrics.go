@@ -153,7 +153,7 @@ func (a *app) serveMetrics(ctx context.Context) (end func(context.Context) error
 	server.BaseContext = func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) }
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	go func() {
-		if err := server.Serve(httpd.Limit(l, metricsConns, 0)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(httpd.Limit(l, metricsConns)); !errors.Is(err, http.ErrServerClosed) {
 			a.log.Error().Err(err).Msg("serving metrics ended")
 		}
 	}()

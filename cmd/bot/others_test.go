@@ -2,6 +2,8 @@ package main
 
 import (
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -89,6 +91,10 @@ func TestH3Trouble(t *testing.T) {
 	t.Parallel()
 	const secondary = `{"message":"You have exceeded a secondary rate limit.","documentation_url":"https://docs.github.com/rest"}`
 	faults := map[string]ghsim.Fault{
+		"primary limit": {Status: http.StatusForbidden, Body: `{"message":"API rate limit exceeded for installation ID 1."}`,
+			Header: map[string]string{
+				"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": strconv.FormatInt(time.Now().Unix()+1, 10),
+			}},
 		"secondary limit": {Status: http.StatusForbidden, Body: secondary, Header: map[string]string{"Retry-After": "1"}},
 		"answer lost":     {After: true, Drop: true},
 	}
@@ -184,6 +190,108 @@ func TestH4PeopleAndRules(t *testing.T) {
 				t.Errorf("people are told: %+v", said)
 			}
 		})
+	}
+}
+
+// TestBranchInTheWay: where ralph is a branch, ralph/1 cannot be one. That is told before an agent works.
+func TestBranchInTheWay(t *testing.T) {
+	t.Parallel()
+	for name, branch := range map[string]string{"above": "ralph", "below": "ralph/1/x"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: writesAll})
+			st.push(branch, "x.txt", "x\n")
+			s := st.serve()
+			issue := st.label("Say hello", threeTasks)
+			state := st.ended(s.store, issue)
+			st.processed(s)
+			if state.End != run.EndFailed || s.started() {
+				t.Errorf("ended %s (%s), an agent was called: %v", state.End, state.EndDetail, s.started())
+			}
+			got := st.issue(issue.Number)
+			if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "rename or delete the branch `"+branch+"`") ||
+				!slices.Contains(got.Labels, "ralph:needs-human") {
+				t.Errorf("people are told %+v, labels %v", got.Comments, got.Labels)
+			}
+		})
+	}
+}
+
+// TestDefaultBranchIsRenamed while a run is at work: with its pull request it goes on, and before that it ends
+// with what helps.
+func TestDefaultBranchIsRenamed(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		task string // at which it is renamed
+		end  run.EndReason
+	}{"before there is a pull request": {"T1", run.EndFailed}, "afterwards": {"T2", run.EndAllTasksComplete}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			st := newStage(t, setting{script: writesAll})
+			var once sync.Once
+			s := st.serveWith(func(ev run.Event) {
+				if ev.Kind != run.EventAgentStarted || ev.TaskID != c.task {
+					return
+				}
+				once.Do(func() {
+					if err := st.sim.RenameBranch(person, repoOf, "main", person, "trunk"); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+			issue := st.label("Say hello", threeTasks)
+			state := st.ended(s.store, issue)
+			st.processed(s)
+			if state.End != c.end {
+				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+			}
+			if c.end != run.EndAllTasksComplete {
+				said := st.issue(issue.Number).Comments
+				if len(said) != 1 || !strings.Contains(said[0].Body, "`/ralph resume`") || strings.Count(said[0].Body, "`main`") != 1 {
+					t.Errorf("people are told %+v", said)
+				}
+				st.comment(issue.Number, person, "/ralph resume")
+				if state = st.another(s, issue, state.Run); state.End != run.EndAllTasksComplete {
+					t.Fatalf("then ended %s: %s", state.End, state.EndDetail)
+				}
+				st.processed(s)
+			}
+			st.intact(name, wantSubjects...)
+			if pr := st.onlyPR(); pr.Base != "trunk" || pr.Draft {
+				t.Errorf("into %s, draft %v", pr.Base, pr.Draft)
+			}
+		})
+	}
+}
+
+// TestIssueIsLocked while a run is at work, on a GitHub that then takes no word there: the run stops, its pull request
+// says why, and nothing is tried twice.
+func TestIssueIsLocked(t *testing.T) {
+	t.Parallel()
+	st := newStage(t, setting{script: hangsOnTwo})
+	s := st.serve()
+	issue := st.label("Say hello", threeTasks)
+	st.agentAt(s, "T2")
+	st.inject(ghsim.Fault{
+		Method: "POST", Match: "/issues/1/(comments|reactions)$", Status: 403, Times: 1 << 20,
+		Body: `{"message": "Unable to create comment because issue is locked."}`,
+	})
+	if err := st.sim.LockIssue(person, repoOf, issue.Number, person, true); err != nil {
+		t.Fatal(err)
+	}
+	state := st.ended(s.store, issue)
+	st.processed(s)
+	if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, "locked by "+person) {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	asked := 0
+	for _, call := range st.sim.Calls() {
+		if call.Method == "POST" && strings.HasSuffix(call.Path, "/issues/1/comments") {
+			asked++
+		}
+	}
+	if pr := st.onlyPR(); !strings.Contains(pr.Body, "the issue was locked by "+person) || asked > 1 {
+		t.Errorf("tried to comment %d times; the pull request says\n%s", asked, pr.Body)
 	}
 }
 

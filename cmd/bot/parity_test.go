@@ -119,7 +119,7 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 			repo: "progress: {keep: true}\n", script: `model: scripted
 tasks:
   readme: [{tick: true, say: "It was there already, in README.md:1."}]
-  one: [{misbehave: tick_all}, {misbehave: edit_workflow}, {files: {one.txt: "1\n"}, say: done}]
+  one: [{misbehave: tick_all}, {files: {.github/workflows/scripted.yml: "on: push\n"}}, {files: {one.txt: "1\n"}, say: done}]
 verify:
   readme: [{say: "1. yes: README.md:1 is the heading\n\nRALPH_VERIFY: agreed"}]
 default: [{files: {two.txt: "2\n"}, say: done}]

@@ -25,7 +25,7 @@ type progressCmd struct {
 // taskFile is a task file a person names.
 type taskFile struct {
 	File string `arg:"" name:"file" help:"progress.md, prd.json, NAME_PROGRESS.md, tasks.md, fix_plan.md, or any Markdown file with check boxes."`
-	From string `enum:",progress,prd,portableralph,rslph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The file's format, if its name and content do not show it: progress, prd, portableralph, rslph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+	From string `enum:",progress,prd,portableralph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The file's format, if its name and content do not show it: progress, prd, portableralph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
 }
 
 // open reads the file, and its companion where there is one beside it.

@@ -2,17 +2,14 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/loop"
@@ -25,9 +22,7 @@ import (
 // directory.
 type remembered struct {
 	git  *gitrepo.Git
-	data string
 	runs []inline.Past
-	kept *transcript.Store
 }
 
 func openRuns(ctx bound) (h remembered, err error) {
@@ -38,15 +33,15 @@ func openRuns(ctx bound) (h remembered, err error) {
 	if h.git, err = gitrepo.New(gitPath); err != nil {
 		return h, err
 	}
-	if h.data, err = dataDir(); err != nil {
+	data, err := dataDir()
+	if err != nil {
 		return h, err
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return h, fmt.Errorf("find the working directory: %w", err)
 	}
-	h.kept = transcript.Open(transcriptsDir(h.data), nil)
-	h.runs, err = inline.Runs(ctx, h.git, dir, h.data)
+	h.runs, err = inline.Runs(ctx, h.git, dir, data)
 	return h, err
 }
 
@@ -60,12 +55,16 @@ func findRun(ctx bound, id string) (remembered, inline.Past, error) {
 	return h, p, err
 }
 
-// find gives the run with that id, or with the only id that begins so; the last run
-// for "".
-func (h remembered) find(id string) (inline.Past, error) {
+// find gives the run of that plan or branch, or with that id, or with the only id that
+// begins so; the last run for "".
+func (h remembered) find(name string) (inline.Past, error) {
 	var found []inline.Past
 	for _, p := range h.runs {
-		if strings.HasPrefix(string(p.State.Run), id) {
+		slug, _ := run.BranchSlug(p.State.Branch)
+		switch id := string(p.State.Run); {
+		case name != "" && slices.Contains([]string{id, planName(p.State), p.State.Branch, slug}, name):
+			return p, nil
+		case strings.HasPrefix(id, name):
 			found = append(found, p)
 		}
 	}
@@ -76,12 +75,12 @@ func (h remembered) find(id string) (inline.Past, error) {
 		}
 	case len(found) == 0:
 		return inline.Past{}, &run.UserError{
-			Message: fmt.Sprintf("no run %q is remembered in this repository", id),
+			Message: fmt.Sprintf("no run %q is remembered in this repository", name),
 			Hint:    calledAs() + " runs lists them: the last one of each plan",
 		}
-	case id != "" && len(found) > 1:
+	case name != "" && len(found) > 1:
 		return inline.Past{}, &run.UserError{
-			Message: fmt.Sprintf("%d runs begin with %q", len(found), id), Hint: calledAs() + " runs lists them",
+			Message: fmt.Sprintf("%d runs begin with %q", len(found), name), Hint: calledAs() + " runs lists them",
 		}
 	}
 	return found[len(found)-1], nil
@@ -199,7 +198,7 @@ func tasksOf(s loop.State) []run.Task {
 
 // showRunCmd is `bot show`.
 type showRunCmd struct {
-	RunID  string `arg:"" optional:"" name:"run" help:"The run's ID, or how it begins. Default: the last run."`
+	RunID  string `arg:"" optional:"" name:"run" help:"The run's ID or how it begins, its plan or its branch. Default: the last run."`
 	Config string `help:"A server's configuration: show a run of it." placeholder:"FILE" type:"path"`
 	JSON   bool   `name:"json" help:"Print JSON; for a server's run."`
 }
@@ -216,7 +215,7 @@ func (c *showRunCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	after := newEnding(ctx, h.git, p.Top, p.State, h.kept)
+	after := newEnding(ctx, h.git, p.Top, p.State)
 	after.again = again(p.State)
 	var b strings.Builder
 	showRun(&b, p)
@@ -263,145 +262,4 @@ func showRun(b *strings.Builder, p inline.Past) {
 // taskMark shows a status as task lists do.
 func taskMark(status run.TaskStatus) string {
 	return cmp.Or(map[run.TaskStatus]string{run.TaskDone: "[x]", run.TaskBlocked: "[!]", run.TaskSkipped: "[-]"}[status], "[ ]")
-}
-
-// retryCmd is `bot retry`.
-type retryCmd struct {
-	Tasks []string `arg:"" optional:"" name:"task" help:"The tasks, such as T2. Default: all blocked ones."`
-	RunID string   `name:"run" help:"The run's ID, or how it begins. Default: the last run." placeholder:"ID"`
-}
-
-// Run opens the tasks again, and says how to go on.
-func (c *retryCmd) Run(ctx bound, io stdio) error {
-	h, p, err := findRun(ctx, c.RunID)
-	if err != nil {
-		return err
-	}
-	if !p.State.Phase.Terminal() && p.State.Phase != run.PhasePaused {
-		return &run.UserError{Message: "this run has not ended", Hint: "continue it: " + again(p.State)}
-	}
-	opened, err := inline.Retry(ctx, h.git, p, h.data, c.Tasks, time.Now())
-	if err != nil {
-		return err
-	}
-	if len(opened) == 0 {
-		return &run.UserError{Message: "no task of this run is blocked", Hint: "go on: " + again(p.State)}
-	}
-	fmt.Fprintf(io.out, "%s open again on %s.\n", are(opened), p.State.Branch)
-	fmt.Fprint(io.out, listed([]nextStep{{"Go on", again(p.State)}}))
-	return nil
-}
-
-func are(ids []string) string {
-	if len(ids) == 1 {
-		return ids[0] + " is"
-	}
-	return strings.Join(ids, ", ") + " are"
-}
-
-// refusedArgs name refused work.
-type refusedArgs struct {
-	RunID string `arg:"" optional:"" name:"run" help:"The run's ID, or how it begins. Default: the last run."`
-	Task  string `arg:"" optional:"" help:"Only the work at this task."`
-}
-
-// find gives the run and the patches that are kept of it.
-func (c *refusedArgs) find(ctx bound) (h remembered, p inline.Past, all []transcript.Refused, err error) {
-	h, p, err = findRun(ctx, c.RunID)
-	if err != nil {
-		return h, p, nil, err
-	}
-	all, err = h.kept.Refused(p.State.Run)
-	if err != nil {
-		return h, p, nil, err
-	}
-	if c.Task != "" {
-		all = slices.DeleteFunc(all, func(r transcript.Refused) bool { return r.TaskID != c.Task })
-	}
-	if len(all) == 0 {
-		return h, p, nil, &run.UserError{
-			Message: fmt.Sprintf("no refused work is kept of %s", strings.TrimSpace(string(p.State.Run)+" "+c.Task)),
-			Hint:    "what failed and was put right later is not kept; " + calledAs() + " show lists the tasks",
-		}
-	}
-	return h, p, all, nil
-}
-
-// readPatch reads a patch that was kept.
-func readPatch(r transcript.Refused) ([]byte, error) {
-	f, err := os.Open(r.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &run.UserError{Message: "the refused work at " + r.TaskID + " was just removed", Hint: "try again"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read refused work: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	b, err := io.ReadAll(io.LimitReader(f, 2*transcript.MaxPatch))
-	if err != nil {
-		return nil, fmt.Errorf("read refused work: %w", err)
-	}
-	return b, nil
-}
-
-// diffCmd is `bot diff`.
-type diffCmd struct{ refusedArgs }
-
-// Run prints the patches. On a terminal what would steer it is shown as text.
-func (c *diffCmd) Run(ctx bound, io stdio) (err error) {
-	if isTerminal(io.out) {
-		v := &visible{w: io.out}
-		defer func() { err = errors.Join(err, v.Close()) }()
-		io.out = v
-	}
-	_, _, all, err := c.find(ctx)
-	if err != nil {
-		return err
-	}
-	for _, r := range all {
-		patch, err := readPatch(r)
-		if err != nil {
-			return err
-		}
-		if _, err := io.out.Write(patch); err != nil {
-			return fmt.Errorf("print refused work: %w", err)
-		}
-	}
-	return nil
-}
-
-// applyCmd is `bot apply`.
-type applyCmd struct {
-	refusedArgs
-	Force bool `help:"Apply changes to protected paths, too (docs/security.md)."`
-}
-
-// Run puts the work of one task into the checkout and its index.
-func (c *applyCmd) Run(ctx bound, io stdio) error {
-	h, p, all, err := c.find(ctx)
-	if err != nil {
-		return err
-	}
-	if len(all) > 1 {
-		ids := make([]string, len(all))
-		for i, r := range all {
-			ids[i] = r.TaskID
-		}
-		return &run.UserError{
-			Message: "there is refused work of several tasks: " + strings.Join(ids, ", "),
-			Hint:    fmt.Sprintf("name one: %s apply %s %s", calledAs(), p.State.Run, ids[0]),
-		}
-	}
-	patch, err := readPatch(all[0])
-	if err != nil {
-		return err
-	}
-	paths, err := inline.Apply(ctx, h.git, p, patch, c.Force)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(io.out, "Changed in your checkout, not committed: %s\n", run.PrintableLine(strings.Join(paths, ", ")))
-	undo := fmt.Sprintf("%s diff %s %s | git apply --index -R", calledAs(), p.State.Run, all[0].TaskID)
-	fmt.Fprint(io.out, listed([]nextStep{{"See it", "git diff --cached"}, {"Undo it", undo}}))
-	return nil
 }

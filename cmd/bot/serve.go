@@ -510,7 +510,7 @@ func (a *app) serve(ctx context.Context, l net.Listener) error {
 	server.BaseContext = func(net.Listener) context.Context { return a.log.WithContext(context.WithoutCancel(ctx)) }
 	server.ErrorLog = slog.NewLogLogger(zerolog.NewSlogHandler(a.log), slog.LevelWarn)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(httpd.Limit(l, maxConns, maxConnsEach)) }()
+	go func() { served <- server.Serve(httpd.Limit(l, maxConns)) }()
 	catchingUp := a.keepCatchingUp(ctx)
 	select {
 	case err = <-served:
@@ -559,8 +559,8 @@ func (a *app) deliver(ctx context.Context, guid string) error {
 
 const (
 	// maxConns bounds the connections to webhooks and health, of which GitHub has a
-	// few at a time; maxConnsEach those of one public address.
-	maxConns, maxConnsEach = 512, 64
+	// few at a time.
+	maxConns = 512
 )
 
 // catchUpEvery is the pause between two looks for what was missed.

@@ -21,11 +21,8 @@ type commands struct {
 	Doctor   doctorCmd   `cmd:"" help:"Check git, the agent, the sandbox, the configuration and the App, and say what to fix."`
 	Ghsim    ghsimCmd    `cmd:"" name:"ghsim" help:"Run a simulated GitHub, for development."`
 
-	Runs  runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`
-	Show  showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
-	Retry retryCmd   `cmd:"" help:"Open blocked tasks of a run again."`
-	Diff  diffCmd    `cmd:"" help:"Show work that a run refused to commit."`
-	Apply applyCmd   `cmd:"" help:"Put work that a run refused to commit into your checkout."`
+	Runs runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`
+	Show showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
 
 	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
 	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`

@@ -39,7 +39,6 @@ type transcriptCmd struct {
 	Raw       bool   `help:"Print the agent's raw output (masked)."`
 	Prompt    bool   `help:"Print the prompts instead."`
 	Gate      string `help:"Print the whole output of this check instead." placeholder:"NAME"`
-	Save      string `help:"Write the run's files to a new directory instead, as they are." placeholder:"DIR" type:"path"`
 	JSON      bool   `name:"json" help:"Print one JSON document per call."`
 }
 
@@ -65,13 +64,13 @@ func (c *transcriptCmd) Run(io stdio) (err error) {
 		io.out = v
 	}
 	asked := 0
-	for _, one := range []bool{c.Raw, c.Prompt, c.Gate != "", c.Save != "", c.JSON} {
+	for _, one := range []bool{c.Raw, c.Prompt, c.Gate != "", c.JSON} {
 		if one {
 			asked++
 		}
 	}
 	if asked > 1 {
-		return &run.UserError{Message: "use only one of --raw, --prompt, --gate, --save and --json", Hint: "name one"}
+		return &run.UserError{Message: "use only one of --raw, --prompt, --gate and --json", Hint: "name one"}
 	}
 	data, err := c.dataDir()
 	if err != nil {
@@ -84,8 +83,6 @@ func (c *transcriptCmd) Run(io stdio) (err error) {
 		return c.list(kept, io.out)
 	case c.Gate != "":
 		return c.checks(kept, id, io.out)
-	case c.Save != "":
-		return c.save(kept, id)
 	}
 	names, err := kept.Starts(id)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -131,18 +128,6 @@ func (c *transcriptCmd) none() error {
 		Message: fmt.Sprintf("there is no transcript of a run %q", c.RunID),
 		Hint:    "run " + calledAs() + " transcript to list them; --config reads a server's",
 	}
-}
-
-// save writes all that is kept of a run into a directory.
-func (c *transcriptCmd) save(kept *transcript.Store, id run.ID) error {
-	err := kept.Save(id, c.Save)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return &run.UserError{Message: c.Save + " is there already", Hint: "name a directory that does not exist", Err: err}
-	case errors.Is(err, fs.ErrNotExist):
-		return c.none()
-	}
-	return err
 }
 
 // checks prints what the runs of one check printed.

@@ -73,7 +73,7 @@ func (c *runCmd) takeDefaults() error {
 	} else {
 		c.user.Agent.Model = ""
 	}
-	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push && (c.Worktree == nil || !*c.Worktree)
+	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push
 	switch {
 	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
 		c.Devcontainer = false

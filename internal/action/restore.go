@@ -15,7 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -177,7 +176,7 @@ func (j *job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 	if err != nil {
 		return store.Run{}, false, err
 	}
-	s.Earlier = host.Earlier(commits)
+	s.Earlier = publish.Earlier(commits)
 	doc, err := host.LastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
 		return store.Run{}, false, err
@@ -331,14 +330,12 @@ func (j *job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.
-	p := pullrequest.Publisher{Repo: repo, Issue: issue,
-		Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
-	v, err := p.View(*s)
+	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue,
+		Branch: s.Branch, Agent: j.deliveries.AgentName, Mask: j.deliveries.Mask}
+	v, err := pub.View(*s)
 	if err != nil {
 		return err
 	}
-	pub := publish.Publisher{GitHub: repo, Effects: j.deliveries.Comments.Effects, Run: s.Run, Issue: issue,
-		Branch: s.Branch, Mask: j.deliveries.Mask}
 	switch err := pub.FindPlan(ctx, v, hash); {
 	case errors.Is(err, publish.ErrNoPlan):
 		return nil

@@ -97,15 +97,18 @@ func serve(t *testing.T, h http.Handler) string {
 	return srv.URL
 }
 
-// metered puts a gateway in front of api, for a run with a budget in dollars, and
-// says how the CLI is to be started there.
-func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocation, *spend.Meter) {
+// metered puts a gateway in front of api, for a run with a budget in dollars of which
+// some are spent, and says how the CLI is to be started there.
+func metered(t *testing.T, api *agenttest.Server, budget, spent float64) (agent.Invocation, *spend.Meter) {
 	t.Helper()
 	upstream, err := url.Parse(serve(t, api))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ledger := spendtest.Open(t, t.TempDir())
+	if err := spend.Carry(t.Context(), ledger, spend.RunScope("r1", 0).Key, spend.Dollars(spent)); err != nil {
+		t.Fatal(err)
+	}
 	meter := spend.NewMeter(ledger, run.ListPrices())
 	if err := meter.Begin(t.Context(), spend.Start{
 		Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", spend.Dollars(budget))},
@@ -128,9 +131,9 @@ func metered(t *testing.T, api *agenttest.Server, budget float64) (agent.Invocat
 func TestClaudeOverBudget(t *testing.T) {
 	t.Parallel()
 	api := agenttest.NewModel(agenttest.Play(map[string][]agenttest.Reply{"T1": {agenttest.Say("Not said.")}}))
-	inv, meter := metered(t, api, 0.01)
+	inv, meter := metered(t, api, 0.01, 0.01)
 	got := newClaude(t).run(t.Context(), t, inv)
-	if got.Outcome != agent.OutcomeErrored || !strings.Contains(got.Error, "budget exhausted") {
+	if got.Outcome != agent.OutcomeRefused || !strings.Contains(got.Error, "budget exhausted") {
 		t.Errorf("result %+v", got)
 	}
 	report, err := meter.Report(t.Context(), "r1-1")
@@ -171,7 +174,7 @@ func TestClaudeDoesATask(t *testing.T) {
 		},
 	}))
 	api.APIKey = "real-key"
-	inv, meter := metered(t, api, 5)
+	inv, meter := metered(t, api, 5, 0)
 	got := c.run(t.Context(), t, inv)
 
 	if got.Outcome != agent.OutcomeCompleted || got.FinalText != "Both files are there." || got.ToolCalls != 2 ||
@@ -231,7 +234,7 @@ func TestClaudeRefusals(t *testing.T) {
 		says  string
 	}{
 		"refused by a gateway": {
-			final(400, "budget of run 7 is used up"), agent.OutcomeErrored, "budget of run 7 is used up",
+			final(400, "budget of run 7 is used up"), agent.OutcomeRefused, "budget of run 7 is used up",
 		},
 		"wrong key": {final(401, "invalid x-api-key"), agent.OutcomeAuth, "Invalid API key"},
 		"forbidden": {final(403, "not allowed"), agent.OutcomeAuth, "not allowed"},

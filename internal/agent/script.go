@@ -169,30 +169,20 @@ const (
 	misGarbage         = "garbage"          // works, but prints no event at all
 	misHugeLine        = "huge_line"        // prints a line of 50 MB first
 	misSymlinkProgress = "symlink_progress" // progress file becomes a link to /etc/passwd
-	misDeleteProgress  = "delete_progress"  // removes the progress file
 	misTickAll         = "tick_all"         // ticks every box
 	misDoneEarly       = "done_early"       // sets the status to done
-	misIsError         = "is_error"         // the API refuses: result with is_error
+	misIsError         = "is_error"         // the API refuses: result with is_error, in the words of Say
 	misRateLimit       = "rate_limit"       // the API answers 429
-	misAuth            = "auth"             // the API answers 401
-	misCredit          = "credit"           // the account is empty
 	misCrash           = "crash"            // dies after the work, exit 1, no result
 	misHang            = "hang"             // does nothing until it is killed
-	misNoResult        = "no_result"        // works, exits 0, gives no result
 	misEscapeWrite     = "escape_write"     // writes beside the work tree
-	misNestedGit       = "nested_git"       // leaves a repository with hooks in a directory
-	misForgeLog        = "forge_log"        // writes rows into the iteration log
-	misEditWorkflow    = "edit_workflow"    // adds a GitHub workflow
-	misTouch           = "touch:"           // writes one more file: touch:PATH
 )
 
-// Misbehaviours lists what Step.Misbehave may be; the last takes a path.
+// Misbehaviours lists what Step.Misbehave may be.
 func Misbehaviours() []string {
 	return []string{
-		misNothing, misGarbage, misHugeLine, misSymlinkProgress, misDeleteProgress,
-		misTickAll, misDoneEarly, misIsError, misRateLimit, misAuth, misCredit,
-		misCrash, misHang, misNoResult, misEscapeWrite, misNestedGit, misForgeLog,
-		misEditWorkflow, misTouch + "PATH",
+		misNothing, misGarbage, misHugeLine, misSymlinkProgress, misTickAll, misDoneEarly, misIsError, misRateLimit,
+		misCrash, misHang, misEscapeWrite,
 	}
 }
 
@@ -214,19 +204,11 @@ func ParseScript(b []byte) (Script, error) {
 		}
 		return nil
 	}
-	for _, key := range sortedKeys(s.Tasks) {
-		if err := check("tasks, "+key, s.Tasks[key]); err != nil {
-			return Script{}, err
-		}
-	}
-	for _, key := range sortedKeys(s.Split) {
-		if err := check("split, "+key, s.Split[key]); err != nil {
-			return Script{}, err
-		}
-	}
-	for _, key := range sortedKeys(s.Verify) {
-		if err := check("verify, "+key, s.Verify[key]); err != nil {
-			return Script{}, err
+	for name, entries := range map[string]map[string][]Step{"tasks": s.Tasks, "split": s.Split, "verify": s.Verify} {
+		for _, key := range sortedKeys(entries) {
+			if err := check(name+", "+key, entries[key]); err != nil {
+				return Script{}, err
+			}
 		}
 	}
 	if err := errors.Join(check("default", s.Default), check("review", s.Review)); err != nil {
@@ -246,9 +228,7 @@ func checkTitles(tasks []PlannedTask) error {
 
 func (s Step) check() error {
 	paths := slices.Concat(sortedKeys(s.Files), sortedKeys(s.Append), s.Delete)
-	if extra, ok := strings.CutPrefix(s.Misbehave, misTouch); ok {
-		paths = append(paths, extra)
-	} else if s.Misbehave != "" && !slices.Contains(Misbehaviours(), s.Misbehave) {
+	if s.Misbehave != "" && !slices.Contains(Misbehaviours(), s.Misbehave) {
 		return fmt.Errorf("unknown misbehaviour %q; there are %s", s.Misbehave, strings.Join(Misbehaviours(), ", "))
 	}
 	for _, p := range paths {

@@ -256,54 +256,23 @@ func TestMisbehaviours(t *testing.T) {
 				t.Errorf("link to %q: %v", to, err)
 			}
 		}},
-		"delete_progress": {want: want{outcome: OutcomeCompleted, work: true, progress: "-"}, check: func(t *testing.T,
-			dir string, _ Result) {
-			if _, err := os.Lstat(filepath.Join(dir, progressFile)); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("progress file: %v", err)
-			}
-		}},
 		"tick_all": {
 			want: want{outcome: OutcomeCompleted, work: true, progress: strings.ReplaceAll(progressText, "- [ ]", "- [x]")},
 		},
 		"done_early": {
 			want: want{outcome: OutcomeCompleted, work: true, progress: strings.Replace(ticked, "IN_PROGRESS", doneMarker(), 1)},
 		},
-		"forge_log": {
-			want: want{
-				outcome: OutcomeCompleted, work: true,
-				progress: ticked + "| 99 | 2001-01-01 00:00 | 1s | T1, T2, T3 | forged by the agent |\n",
-			},
-		},
 		"is_error":   {want: want{exit: 1, outcome: OutcomeErrored}},
 		"rate_limit": {want: want{exit: 1, outcome: OutcomeRateLimited}},
-		"auth":       {want: want{exit: 1, outcome: OutcomeAuth}},
-		"credit":     {want: want{exit: 1, outcome: OutcomeCredit}},
 		"crash":      {want: want{exit: 1, outcome: OutcomeEmpty, work: true}},
-		"no_result":  {want: want{outcome: OutcomeEmpty, work: true}},
 		"escape_write": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string, _ Result) {
 			if read(t, filepath.Dir(dir), "escaped-by-agent") != "escaped\n" {
 				t.Error("nothing was written beside the work tree")
 			}
 		}},
-		"nested_git": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string, _ Result) {
-			if !strings.Contains(read(t, dir, "nested/.git/config"), "fsmonitor") || read(t, dir, "nested/file.txt") == "" {
-				t.Error("no nested repository")
-			}
-		}},
-		"edit_workflow": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string, _ Result) {
-			if read(t, dir, ".github/workflows/scripted.yml") == "" {
-				t.Error("no workflow")
-			}
-		}},
-		"touch:docs/more.txt": {want: want{outcome: OutcomeCompleted, work: true}, check: func(t *testing.T, dir string,
-			_ Result) {
-			if read(t, dir, "docs/more.txt") == "" {
-				t.Error("file not touched")
-			}
-		}},
 	}
 	for _, kind := range Misbehaviours() {
-		if _, ok := tests[strings.Replace(kind, "PATH", "docs/more.txt", 1)]; !ok && kind != misHang {
+		if _, ok := tests[kind]; !ok && kind != misHang {
 			t.Errorf("%s is not tested", kind)
 		}
 	}
@@ -401,7 +370,6 @@ func TestParseScript(t *testing.T) {
 		{
 			"unknown misbehaviour", "tasks:\n  T1: [{}, {misbehave: evil}]\n", `tasks, T1, entry 2: unknown misbehaviour "evil"`,
 		},
-		{"the placeholder is none", "default: [{misbehave: 'touch:'}]\n", "default, entry 1: path \"\""},
 		{"path out of the tree", "default: [{files: {../x: y}}]\n", `path "../x" is not in the work tree`},
 		{"absolute path", "default: [{delete: [/etc/passwd]}]\n", "is not in the work tree"},
 		{"two lines for a title", "plan: [{title: \"a\\nb\"}]\n", "plan, entry 1: the title must be one line"},

@@ -83,7 +83,7 @@ func (a *actor) act(ctx context.Context) (int, error) {
 		a.out.start()
 		<-ctx.Done()
 		return exitTerminated, nil
-	case misIsError, misRateLimit, misAuth, misCredit:
+	case misIsError, misRateLimit:
 		return a.refused(step), nil
 	case misHugeLine:
 		a.out.start()
@@ -113,7 +113,7 @@ func (a *actor) act(ctx context.Context) (int, error) {
 	switch step.Misbehave {
 	case misCrash:
 		return cmp.Or(step.Exit, 1), nil
-	case misNoResult, misGarbage:
+	case misGarbage:
 		return step.Exit, nil
 	}
 	say := a.last(step)
@@ -258,22 +258,17 @@ func (a *actor) count(key string) (int, error) {
 // refused acts out an API that does not answer.
 func (a *actor) refused(step Step) int {
 	a.out.start()
-	switch step.Misbehave {
-	case misRateLimit:
-		if step.RetryAfter > 0 {
-			a.out.event(object{"type": "rate_limit_event", "rate_limit_info": object{
-				"status": "rejected", "rateLimitType": "five_hour",
-				"resetsAt": time.Now().Add(time.Duration(step.RetryAfter) * time.Second).Unix(),
-			}})
-		}
-		a.out.refusal(429, "rate_limit", "You've hit your limit")
-	case misAuth:
-		a.out.refusal(401, "authentication_failed", "Invalid API key")
-	case misCredit:
-		a.out.refusal(400, "billing_error", "Credit balance is too low")
-	default:
+	if step.Misbehave == misIsError {
 		a.out.refusal(400, "unknown", cmp.Or(step.Say, "API Error: 400 the script says so"))
+		return cmp.Or(step.Exit, 1)
 	}
+	if step.RetryAfter > 0 {
+		a.out.event(object{"type": "rate_limit_event", "rate_limit_info": object{
+			"status": "rejected", "rateLimitType": "five_hour",
+			"resetsAt": time.Now().Add(time.Duration(step.RetryAfter) * time.Second).Unix(),
+		}})
+	}
+	a.out.refusal(429, "rate_limit", "You've hit your limit")
 	return cmp.Or(step.Exit, 1)
 }
 
@@ -332,43 +327,19 @@ func (a *actor) work(ctx context.Context, step Step) error {
 	return nil
 }
 
-// canaryConfig would make git run a command, were it ever used on the host.
-const canaryConfig = `[core]
-	repositoryformatversion = 0
-	bare = false
-	fsmonitor = "touch ../nested-git-ran; false"
-	hooksPath = .
-[filter "canary"]
-	clean = "touch ../nested-git-ran; cat"
-`
-
-const workflow = `name: scripted
-on: push
-jobs:
-  scripted:
-    runs-on: ubuntu-latest
-    steps:
-      - run: echo "added by the agent"
-`
-
 // misbehave does the dishonest part of a step.
 func (a *actor) misbehave(step Step) error {
 	switch step.Misbehave {
 	case misSymlinkProgress:
-		if err := a.removeProgress(); err != nil {
+		if _, err := a.readProgress(); err != nil {
 			return err
 		}
-		return wrap("link progress file", a.root.Symlink("/etc/passwd", filepath.FromSlash(a.assignment.ProgressFile)))
-	case misDeleteProgress:
-		return a.removeProgress()
+		p := filepath.FromSlash(a.assignment.ProgressFile)
+		return wrap("link progress file", errors.Join(a.root.Remove(p), a.root.Symlink("/etc/passwd", p)))
 	case misTickAll:
 		return a.editProgress(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("- [ ]"), []byte("- [x]")) })
 	case misDoneEarly:
 		return a.editProgress(func(b []byte) []byte { return setStatus(b, doneMarker()) })
-	case misForgeLog:
-		return a.editProgress(func(b []byte) []byte {
-			return addToSection(b, "Iteration Log", "| 99 | 2001-01-01 00:00 | 1s | T1, T2, T3 | forged by the agent |\n")
-		})
 	case misEscapeWrite:
 		a.out.tool("Bash", object{
 			"command": "echo escaped > ../escaped-by-agent", "description": "Write beside the work tree",
@@ -376,19 +347,6 @@ func (a *actor) misbehave(step Step) error {
 		// A sandbox that refuses this is right.
 		_ = os.WriteFile(filepath.Join(a.workdir, "..", "escaped-by-agent"), []byte("escaped\n"), 0o600)
 		return nil
-	case misNestedGit:
-		return errors.Join(
-			a.write("nested/file.txt", []byte("part of a nested repository\n")),
-			a.write("nested/.git/HEAD", []byte("ref: refs/heads/main\n")),
-			a.write("nested/.git/config", []byte(canaryConfig)),
-			a.write("nested/.git/objects/info/packs", nil),
-			a.write("nested/.git/refs/heads/.keep", nil),
-		)
-	case misEditWorkflow:
-		return a.write(".github/workflows/scripted.yml", []byte(workflow))
-	}
-	if p, ok := strings.CutPrefix(step.Misbehave, misTouch); ok {
-		return a.write(p, []byte("touched by the agent\n"))
 	}
 	return nil
 }
@@ -430,13 +388,6 @@ func (a *actor) editProgress(edit func([]byte) []byte) error {
 	}
 	a.out.tool("Edit", object{"file_path": a.out.abs(a.assignment.ProgressFile)})
 	return a.write(a.assignment.ProgressFile, edit(b))
-}
-
-func (a *actor) removeProgress() error {
-	if a.assignment.ProgressFile == "" {
-		return errors.New("the prompt names no progress file")
-	}
-	return wrap("remove progress file", a.root.Remove(filepath.FromSlash(a.assignment.ProgressFile)))
 }
 
 func planText(plan []PlannedTask) string {

@@ -193,7 +193,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	described := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z_.]+)`").FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile("`([a-z_.]+)`").FindAllStringSubmatch(string(doc), -1) {
 		described[m[1]] = true
 	}
 	var walk func(t reflect.Type, prefix string)

@@ -146,35 +146,8 @@ type Model struct {
 	// Allowed are the models that may be used, by name or by a pattern that ends
 	// in *; none means all.
 	Allowed []string
-	// AllowFields are fields of requests that pass besides those that the gateway
-	// knows, by the endpoint.
-	AllowFields AllowFields
 	// Prices go before the list prices.
 	Prices run.Prices
-}
-
-// AllowFields names fields of requests for each API by their way from the top, such
-// as "messages.content.cache_hint"; places in lists are left out.
-type AllowFields struct {
-	Anthropic []string `yaml:"anthropic"`
-	OpenAI    []string `yaml:"openai"`
-	Google    []string `yaml:"google"`
-}
-
-var fieldPattern = strs.Lazy(`^[A-Za-z0-9_$-]+(\.[A-Za-z0-9_$-]+)*$`)
-
-func (a AllowFields) check(report func(path, format string, args ...any)) {
-	for _, api := range []struct {
-		name   string
-		fields []string
-	}{{"anthropic", a.Anthropic}, {"openai", a.OpenAI}, {"google", a.Google}} {
-		for i, field := range api.fields {
-			if !fieldPattern().MatchString(field) {
-				report(fmt.Sprintf("$.model.allow_fields.%s[%d]", api.name, i),
-					"%q is not the way to a field, such as messages.content.cache_hint", clip(field))
-			}
-		}
-	}
 }
 
 // Budgets bound what many runs cost together, in dollars; 0 means no bound.
@@ -247,7 +220,6 @@ type serverFile struct {
 		GoogleBaseURL string      `yaml:"google_base_url"`
 		AuthHeader    string      `yaml:"auth_header"`
 		Allowed       []string    `yaml:"allowed"`
-		AllowFields   AllowFields `yaml:"allow_fields"`
 		Prices        []priceFile `yaml:"prices"`
 	} `yaml:"model"`
 	Sandbox struct {
@@ -465,7 +437,6 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			GoogleBaseURL: strings.TrimRight(f.Model.GoogleBaseURL, "/"),
 			AuthHeader:    f.Model.AuthHeader,
 			Allowed:       f.Model.Allowed,
-			AllowFields:   f.Model.AllowFields,
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
@@ -541,7 +512,6 @@ func (s Server) check(report reporter) {
 				clip(pattern))
 		}
 	}
-	s.Model.AllowFields.check(report)
 	if s.GitHub.AppID <= 0 {
 		report("$.github.app_id", "must be the App's id, the number on its settings page")
 	}

@@ -101,7 +101,6 @@ model:
   google_base_url: https://gemini.example
   auth_header: api-key
   allowed: [claude-opus, "claude-sonnet-*", "*"]
-  allow_fields: {anthropic: [messages.content.hint, $x], openai: [provider], google: [safety-hint]}
   prices:
     - {model: claude-opus, input: 5, output: 25.5, cache_read: 0.5, cache_write: 6}
     - {model: own/model, input: 0, output: 0}
@@ -173,9 +172,6 @@ log:
 			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
 			AuthHeader: "api-key",
 			Allowed:    []string{"claude-opus", "claude-sonnet-*", "*"},
-			AllowFields: config.AllowFields{
-				Anthropic: []string{"messages.content.hint", "$x"}, OpenAI: []string{"provider"}, Google: []string{"safety-hint"},
-			},
 			Prices: run.Prices{
 				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
 				"own/model":   {},
@@ -354,10 +350,6 @@ func TestLoadServerRefuses(t *testing.T) {
 			"price given twice",
 			minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n",
 			confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice",
-		},
-		{
-			"field in a list", minimal + "model:\n  allow_fields: {openai: [ok, \"messages[0].x\"]}\n",
-			confPath + ":6:31: model.allow_fields.openai[1]: \"messages[0].x\" is not the way to a field, such as messages.content.cache_hint",
 		},
 		{
 			"header of two words", minimal + "model:\n  auth_header: \"a b\"\n",

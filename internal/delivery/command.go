@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -295,13 +294,11 @@ func (r *Receiver) status(o order) (reply, error) {
 		rep.text = "No run has started here yet. Comment `/ralph start` to start one."
 		return rep, nil
 	}
-	p := pullrequest.Publisher{Repo: o.repo, Issue: o.Issue, Agent: r.AgentName, Mask: r.Mask,
-		Label: r.Decoder.Label}
+	p := publish.Publisher{GitHub: o.repo, Issue: o.Issue, Agent: r.AgentName, Mask: r.Mask, Label: r.Decoder.Label}
 	v, err := p.View(o.was)
 	if err != nil {
 		return reply{}, err
 	}
-	v.IssueNumber, v.Branch, v.Mask = o.Issue, p.Branch(o.was), r.Mask.Mask
 	rep.text = publish.StatusText(v, o.last.PullNumber)
 	return rep, nil
 }

@@ -21,8 +21,6 @@ const (
 	// bodyTimeout bounds the time in which a request has to arrive, which it does
 	// over a socket of this machine.
 	bodyTimeout = 30 * time.Second
-	// firstBuffer is what is made ready for a request that does not tell its length.
-	firstBuffer = 64 << 10
 )
 
 // InFlight bounds the bytes of requests that the gateways of a process hold
@@ -88,60 +86,45 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request, most int64) (body
 
 // readBody reads a body of that length, or of one that is not told (-1).
 func readBody(r io.Reader, length int64) ([]byte, error) {
-	if length >= 0 {
-		body := make([]byte, length)
-		_, err := io.ReadFull(r, body)
-		return body, err
+	if length < 0 {
+		return io.ReadAll(r)
 	}
-	body := make([]byte, 0, firstBuffer)
-	for {
-		if len(body) == cap(body) {
-			// Doubled, but never past the largest: what is made ready is counted.
-			more := make([]byte, len(body), min(2*cap(body), maxRequest+1))
-			copy(more, body)
-			body = more
-		}
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		if errors.Is(err, io.EOF) {
-			return body, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
+	body := make([]byte, length)
+	_, err := io.ReadFull(r, body)
+	return body, err
 }
 
-// sent reads the pieces of a request, and lets go of them as they are read.
+// sent is the body of a request that is passed on, which lets go of it when it is read.
 type sent struct {
-	mu     sync.Mutex
-	pieces [][]byte
-	// release is called when nothing of them is needed any longer.
+	mu   sync.Mutex
+	body io.Reader // nil once nothing of it is needed any longer
+	// release is called then.
 	release func()
 }
 
 // Read implements io.Reader.
-func (s *sent) Read(p []byte) (int, error) {
+func (s *sent) Read(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.pieces) > 0 && len(s.pieces[0]) == 0 {
-		s.pieces = s.pieces[1:]
+	err = io.EOF
+	if s.body != nil {
+		n, err = s.body.Read(p)
 	}
-	if len(s.pieces) == 0 {
-		s.pieces = nil
-		s.release()
-		return 0, io.EOF
+	if err != nil {
+		s.drop()
 	}
-	n := copy(p, s.pieces[0])
-	s.pieces[0] = s.pieces[0][n:]
-	return n, nil
+	return n, err
 }
 
 // Close implements io.Closer.
 func (s *sent) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pieces = nil
-	s.release()
+	s.drop()
 	return nil
+}
+
+func (s *sent) drop() {
+	s.body = nil
+	s.release()
 }

@@ -8,12 +8,12 @@
 //   - Only the calls that an agent needs pass, to one fixed upstream for each
 //     API, for models that are allowed; no part of a path or host comes from the
 //     agent.
-//   - A request is read once, token by token, with next to no memory beside its own
-//     bytes. One that two readers of JSON could understand in two ways is refused,
-//     and so is one with a field that is not known: what it would have the provider
-//     do is not known either. Known are no fields by which the provider fetches,
-//     runs, stores or looks up something, bills what is not counted, or takes another
-//     model. Calls that cost nothing are checked alike.
+//   - A request is read once, token by token, and sent byte for byte as it came. One
+//     that two readers of JSON could understand in two ways is refused, and so is one
+//     with a field by which the provider fetches, runs, stores or looks up something,
+//     bills what is not counted, or takes another model: by its name, and by its value
+//     where that says what reaches out (types of tools and sources). Calls that cost
+//     nothing are checked alike.
 //   - The bytes of requests that a process holds are bounded; others wait.
 //   - Of the agent's headers only those the API knows are passed on, of the
 //     upstream's answer all but cookies, keys and whatever sends its reader elsewhere.

@@ -48,9 +48,6 @@ type Upstream struct {
 	// AuthHeader is the header in which the credential is sent, as it is, where the
 	// endpoint wants another than the API's own; "" for that one.
 	AuthHeader string
-	// Fields are fields of requests that pass besides those that are known, such as
-	// "messages.content.cache_hint", with whatever is in them.
-	Fields []string
 }
 
 // Config says what a gateway lets through.
@@ -109,7 +106,7 @@ func startOf(key []byte, prefix, token string, kind func(key []byte, start strin
 // handler is the gateway of one run.
 type handler struct {
 	cfg     Config
-	proxies map[run.Provider]*upstreamProxy
+	proxies map[run.Provider]*httputil.ReverseProxy
 	waiting chan struct{}
 	// own bounds what the run has of what is in flight.
 	own *semaphore.Weighted
@@ -117,14 +114,6 @@ type handler struct {
 	// each start.
 	tunnels chan struct{}
 	starts  sync.Map
-}
-
-// upstreamProxy passes requests on to an upstream, which takes these fields besides
-// those that are known.
-type upstreamProxy struct {
-	*httputil.ReverseProxy
-
-	fields []string
 }
 
 // NewHandler makes the gateway of one run. A configuration with nothing to reach,
@@ -153,14 +142,14 @@ func NewHandler(cfg Config) (http.Handler, error) {
 		cfg.InFlight = NewInFlight()
 	}
 	h := &handler{
-		cfg: cfg, proxies: map[run.Provider]*upstreamProxy{}, waiting: make(chan struct{}, maxWaiting),
+		cfg: cfg, proxies: map[run.Provider]*httputil.ReverseProxy{}, waiting: make(chan struct{}, maxWaiting),
 		own: semaphore.NewWeighted(maxRequest), tunnels: make(chan struct{}, maxTunnels),
 	}
 	for _, u := range cfg.Upstreams {
 		if err := u.check(); err != nil {
 			return nil, err
 		}
-		h.proxies[u.Provider] = &upstreamProxy{h.proxy(u), u.Fields}
+		h.proxies[u.Provider] = h.proxy(u)
 	}
 	return h, nil
 }
@@ -394,7 +383,7 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	defer x.close(ctx)
 	out := r.WithContext(ctx)
 	if r.Method == http.MethodPost {
-		body, length, err := h.admit(w, r, start, x, proxy.fields)
+		body, length, err := h.admit(w, r, start, x)
 		if err != nil {
 			return err
 		}
@@ -422,7 +411,7 @@ func (h *handler) anything(r *http.Request, c call, known bool) call {
 }
 
 // pass passes a request on as it is, but for the credential.
-func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start, c call, proxy *upstreamProxy) {
+func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start, c call, proxy *httputil.ReverseProxy) {
 	x := &exchange{start: start.Name, call: c, release: func() {}}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	proxy.ServeHTTP(lastAnswer{w}, r.WithContext(ctx))
@@ -431,7 +420,7 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start
 // admit reads and checks the body of a request, and whether there is money for it. It
 // returns what is to be sent, which is to be closed.
 func (h *handler) admit(
-	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange, fields []string,
+	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange,
 ) (_ *sent, length int64, err error) {
 	body, release, err := h.read(w, r, maxRequest)
 	if err != nil {
@@ -442,7 +431,7 @@ func (h *handler) admit(
 			release()
 		}
 	}()
-	a, err := inspect(x.call, body, fields)
+	a, err := inspect(x.call, body)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -455,7 +444,7 @@ func (h *handler) admit(
 			return nil, 0, err
 		}
 	}
-	return &sent{pieces: a.body, release: release}, a.size(), nil
+	return &sent{body: a.sent(), release: release}, a.size(), nil
 }
 
 // fail answers a request that was not passed on. What was refused is told in the

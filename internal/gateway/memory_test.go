@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"runtime"
@@ -46,7 +47,7 @@ func TestLargestRequestsAtOnceFitInMemory(t *testing.T) { //nolint:paralleltest 
 					return
 				}
 				req.Header.Set("X-Api-Key", runToken)
-				req.Body, req.ContentLength = &sent{pieces: [][]byte{body}, release: func() {}}, int64(len(body))
+				req.Body, req.ContentLength = &sent{body: bytes.NewReader(body), release: func() {}}, int64(len(body))
 				resp, err := http.DefaultClient.Do(req)
 				if err != nil {
 					t.Error(err)

@@ -136,7 +136,7 @@ func serveOn(l net.Listener, h http.Handler) *Server {
 		}
 		h.ServeHTTP(w, r)
 	}))
-	go func() { s.done <- s.http.Serve(httpd.Limit(l, maxConns, 0)) }()
+	go func() { s.done <- s.http.Serve(httpd.Limit(l, maxConns)) }()
 	return s
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 )
 
-// TestLive finds out on GitHub itself what docs/security.md lists: see there.
+// TestLive finds out on GitHub itself what docs/security.md lists; CONTRIBUTING.md says how.
 func TestLive(t *testing.T) {
 	env := map[string]string{}
 	var missing []string
@@ -28,7 +28,7 @@ func TestLive(t *testing.T) {
 		}
 	}
 	if len(missing) > 0 {
-		t.Fatalf("%s: not set. Name an App and a repository to throw away; docs/security.md says how",
+		t.Fatalf("%s: not set. Name an App and a repository to throw away; CONTRIBUTING.md says how",
 			strings.Join(missing, ", "))
 	}
 	owner, name, ok := strings.Cut(env["RALPH_LIVE_REPOSITORY"], "/")

@@ -119,6 +119,19 @@ func (r *Repo) CreatePR(ctx context.Context, in PRInput) (PR, error) {
 	}
 }
 
+// MayOpenPRs asks whether pull requests may be opened, by one that GitHub can but refuse: of a branch into itself. It
+// gives the refusal where it is of who asks, see Refused and ActionsRefused; any other answer says nothing against it.
+func (r *Repo) MayOpenPRs(ctx context.Context, branch string) error {
+	title := "May pull requests be opened?"
+	_, _, err := r.writer.PullRequests.Create(ctx, r.owner, r.name,
+		&github.NewPullRequest{Title: &title, Head: &branch, Base: &branch})
+	err = wrap("open pull request", err)
+	if e, ok := errors.AsType[*Error](err); ok && e.Class == Forbidden {
+		return err
+	}
+	return nil
+}
+
 // UpdatePR changes title and body where given. GitHub refuses bodies over
 // 65,536 characters.
 func (r *Repo) UpdatePR(ctx context.Context, n int, title, body *string) error {

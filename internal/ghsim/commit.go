@@ -1,8 +1,6 @@
 package ghsim
 
 import (
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"strings"
@@ -80,32 +78,11 @@ func parsePerson(s string) person {
 
 // writeCommit stores a commit object; no ref moves.
 func (g *gitStore) writeCommit(c commitObject) (string, error) {
-	return g.writeObject("commit", []byte(c.head()+"\n"+c.Message))
-}
-
-// signCommit is writeCommit with GitHub's signature.
-func (g *gitStore) signCommit(c commitObject) (string, error) {
-	signature := strings.ReplaceAll(c.signature(), "\n", "\n ")
-	return g.writeObject("commit", []byte(c.head()+"gpgsig "+signature+"\n\n"+c.Message))
-}
-
-// head is the commit's headers without its signature.
-func (c *commitObject) head() string {
 	var b strings.Builder
 	b.WriteString("tree " + c.Tree + "\n")
 	for _, p := range c.Parents {
 		b.WriteString("parent " + p + "\n")
 	}
 	b.WriteString("author " + c.Author.header() + "\ncommitter " + c.Committer.header() + "\n")
-	return b.String()
-}
-
-// payload is what is signed of a commit.
-func (c *commitObject) payload() string { return c.head() + "\n" + c.Message }
-
-// signature looks like one of GitHub's, and nobody can check it.
-func (c *commitObject) signature() string {
-	sum := sha256.Sum256([]byte(c.payload()))
-	return "-----BEGIN PGP SIGNATURE-----\n\n" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"\n-----END PGP SIGNATURE-----\n"
+	return g.writeObject("commit", []byte(b.String()+"\n"+c.Message))
 }

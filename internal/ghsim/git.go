@@ -150,32 +150,32 @@ func (g *gitStore) writeFile(name string, data []byte) error {
 	return os.Rename(file+".lock", file)
 }
 
-// object reads an object of a type ("" is any), or errNoObject.
-func (g *gitStore) object(oid, wantType string) (typ string, data []byte, err error) {
+// object reads an object of a type, or errNoObject.
+func (g *gitStore) object(oid, wantType string) ([]byte, error) {
 	missing := fmt.Errorf("%s %q: %w", wantType, oid, errNoObject)
 	if !isOID(oid) {
-		return "", nil, missing
+		return nil, missing
 	}
 	packed, err := os.ReadFile(g.objectFile(oid)) // #nosec G304 G703 -- named after an object
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil, missing
+		return nil, missing
 	}
 	if err != nil {
-		return "", nil, fmt.Errorf("read object: %w", err)
+		return nil, fmt.Errorf("read object: %w", err)
 	}
 	z, err := zlib.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return "", nil, fmt.Errorf("read object %s: %w", oid, err)
+		return nil, fmt.Errorf("read object %s: %w", oid, err)
 	}
 	raw, err := io.ReadAll(z)
 	if err != nil {
-		return "", nil, fmt.Errorf("read object %s: %w", oid, err)
+		return nil, fmt.Errorf("read object %s: %w", oid, err)
 	}
 	head, data, _ := bytes.Cut(raw, []byte{0})
-	if typ, _, _ = strings.Cut(string(head), " "); wantType != "" && typ != wantType {
-		return "", nil, missing
+	if typ, _, _ := strings.Cut(string(head), " "); typ != wantType {
+		return nil, missing
 	}
-	return typ, data, nil
+	return data, nil
 }
 
 func (g *gitStore) objectFile(oid string) string {
@@ -207,7 +207,7 @@ func (g *gitStore) commit(oid string) (*commitObject, error) {
 	if c := g.commits[oid]; c != nil {
 		return c, nil
 	}
-	_, data, err := g.object(oid, "commit")
+	data, err := g.object(oid, "commit")
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +279,7 @@ func (g *gitStore) isAncestor(a, b string) (bool, error) {
 
 // tree lists one tree.
 func (g *gitStore) tree(oid string) (entries []treeEntry, err error) {
-	_, data, err := g.object(oid, "tree")
+	data, err := g.object(oid, "tree")
 	for len(data) > 0 && err == nil {
 		head, rest, found := bytes.Cut(data, []byte{0})
 		mode, name, spaced := strings.Cut(string(head), " ")
@@ -342,7 +342,7 @@ func (g *gitStore) blobAt(commit, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, data, err := g.object(e.OID, "blob")
+	data, err := g.object(e.OID, "blob")
 	return data, err
 }
 
@@ -380,12 +380,6 @@ func (g *gitStore) writeTree(base string, changes []change) (string, error) {
 			if strings.HasPrefix(path, c.Path+"/") || strings.HasPrefix(c.Path, path+"/") {
 				delete(files, path)
 			}
-		}
-		if c.Mode == modeTree {
-			if err := g.addFiles(files, c.Path+"/", c.OID); err != nil {
-				return "", err
-			}
-			continue
 		}
 		files[c.Path] = treeEntry(c)
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // gqlHandlers answer the fields of queries and mutations, by name, with plain maps.
@@ -14,12 +13,11 @@ func gqlHandlers() map[string]func(*execution, arguments) (obj, error) {
 		// Only here a bot's login has its suffix.
 		"viewer": func(x *execution, _ arguments) (obj, error) { //nolint:unparam // one of many
 			u := x.call.who.author().user
-			return obj{"id": u.nodeID(), "login": u.login, "databaseId": u.id}, nil
+			return obj{"login": u.login, "databaseId": u.id}, nil
 		},
 		"repository":                    repository,
 		"addReaction":                   addReviewReaction,
 		"createCommitOnBranch":          createCommitOnBranch,
-		"createRef":                     createRef,
 		"markPullRequestReadyForReview": markReady,
 		"minimizeComment":               minimizeComment,
 		"resolveReviewThread":           resolveThread,
@@ -44,7 +42,7 @@ func (x *execution) repo(owner, name string) (*repo, error) {
 }
 
 func (x *execution) repoFields(r *repo) obj {
-	return obj{"id": nodeID("R", r.id), "nameWithOwner": r.fullName(), "pullRequest": lazy(func(a arguments) (any, error) {
+	return obj{"pullRequest": lazy(func(a arguments) (any, error) {
 		if err := x.may("pull_requests", "read"); err != nil {
 			return nil, err
 		}
@@ -66,11 +64,6 @@ func (x *execution) may(permission, want string) error {
 	return nil
 }
 
-// actorFields are somebody's. A bot's login has no suffix here.
-func actorFields(u *user) obj {
-	return obj{"__typename": u.kind, "login": strings.TrimSuffix(u.login, "[bot]"), "databaseId": u.id}
-}
-
 func (x *execution) pullFields(r *repo, i *issue) obj {
 	state := "OPEN"
 	switch {
@@ -80,9 +73,7 @@ func (x *execution) pullFields(r *repo, i *issue) obj {
 		state = "CLOSED"
 	}
 	return obj{
-		"id": issueNodeID(i), "number": i.number, "title": i.title, "body": i.body, "url": x.issuePage(r, i), "state": state,
-		"isDraft": i.pull.draft, "updatedAt": i.updated.Format(time.RFC3339), "headRefName": i.pull.head,
-		"headRefOid": i.pull.headOID, "baseRefName": i.pull.base, "author": actorFields(i.user),
+		"state": state, "isDraft": i.pull.draft, "headRefOid": i.pull.headOID,
 		"reviewThreads": lazy(func(a arguments) (any, error) {
 			return page("reviewThreads", a, shapes(i.pull.threads, func(t *thread) obj {
 				return obj{
@@ -130,9 +121,6 @@ func (x *execution) node(id string) (r *repo, i *issue, thing any) {
 		if !x.call.who.tok.covers(r) {
 			continue
 		}
-		if nodeID("R", r.id) == id {
-			return r, nil, r
-		}
 		for _, i := range r.issues {
 			if issueNodeID(i) == id {
 				return r, i, i
@@ -169,17 +157,6 @@ func lookUp[T any](x *execution, kind, id, permission string) (*repo, *issue, T,
 		}
 	}
 	return r, i, found, x.may(permission, "write")
-}
-
-// createRef makes a branch or a tag.
-func createRef(x *execution, in arguments) (obj, error) {
-	_, _, r, err := lookUp[*repo](x, "Repository", in.str("repositoryId"), "contents")
-	if err != nil {
-		return nil, err
-	}
-	name := in.str("name")
-	exists := fmt.Sprintf("A ref named %q already exists in the repository.", name)
-	return obj{}, x.makeRef(x.call, r, name, in.str("oid"), exists)
 }
 
 // createCommitOnBranch adds one commit, made and signed by GitHub, to a branch. It cannot express a mode: a new
@@ -221,7 +198,7 @@ func createCommitOnBranch(x *execution, in arguments) (obj, error) {
 		return nil, err
 	}
 	now, by := x.now(), x.call.who.author()
-	oid, err := r.git.signCommit(commitObject{
+	oid, err := r.git.writeCommit(commitObject{
 		Tree: tree, Parents: []string{head}, Author: by.user.person(now), Committer: webFlow(now), Message: text,
 	})
 	if err != nil {
@@ -232,7 +209,7 @@ func createCommitOnBranch(x *execution, in arguments) (obj, error) {
 		return nil, err
 	}
 	return obj{"commit": obj{
-		"oid": oid, "tree": obj{"oid": tree}, "repository": x.repoFields(r),
+		"oid": oid, "tree": obj{"oid": tree},
 		"signature": obj{"isValid": true, "wasSignedByGitHub": true, "state": "VALID"},
 	}}, nil
 }

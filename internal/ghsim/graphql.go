@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -180,9 +179,6 @@ func schemaError(e *gqlerror.Error) obj {
 
 // root does one field of the operation itself.
 func (x *execution) root(operation ast.Operation, f *ast.Field) (obj, error) {
-	if broken := x.call.broken; broken != nil && broken.match.MatchString("/graphql "+f.Name) {
-		return nil, &gqlError{broken.Field, broken.Body}
-	}
 	handle := gqlHandlers()[f.Name]
 	if handle == nil {
 		return nil, fmt.Errorf("ghsim: nothing answers %s", f.Name)
@@ -202,8 +198,8 @@ func (x *execution) root(operation ast.Operation, f *ast.Field) (obj, error) {
 }
 
 // project cuts out of a value what a selection asks for. Objects are plain maps, with a lazy where a field has
-// arguments and "__typename" where a selection may depend on the type. A field that the map lacks fails: the schema
-// has it, and nothing here gives it. One that fails is null, and the rest is answered.
+// arguments. A field that the map lacks fails: the schema has it, and nothing here gives it. One that fails is null,
+// and the rest is answered. Nobody sends fragments here.
 func (x *execution) project(set ast.SelectionSet, value any, path ...any) any {
 	switch v := value.(type) {
 	case []obj:
@@ -218,28 +214,22 @@ func (x *execution) project(set ast.SelectionSet, value any, path ...any) any {
 		}
 		out := obj{}
 		for _, sel := range set {
-			switch sel := sel.(type) {
-			case *ast.Field:
-				below := append(slices.Clone(path), sel.Alias)
-				field, ok := v[sel.Name]
-				var err error
-				if !ok {
-					err = fmt.Errorf("ghsim: nothing gives the field %s", sel.Name)
-				} else if f, isLazy := field.(lazy); isLazy {
-					field, err = f(sel.ArgumentMap(x.vars))
-				}
-				if err != nil {
-					x.fail(sel, below, err)
-				}
-				out[sel.Alias] = x.project(sel.SelectionSet, field, below...)
-			case *ast.InlineFragment:
-				if v["__typename"] != sel.TypeCondition {
-					continue
-				}
-				if part, ok := x.project(sel.SelectionSet, v, path...).(obj); ok {
-					maps.Copy(out, part)
-				}
+			f, ok := sel.(*ast.Field)
+			if !ok {
+				continue
 			}
+			below := append(slices.Clone(path), f.Alias)
+			field, ok := v[f.Name]
+			var err error
+			if !ok {
+				err = fmt.Errorf("ghsim: nothing gives the field %s", f.Name)
+			} else if give, isLazy := field.(lazy); isLazy {
+				field, err = give(f.ArgumentMap(x.vars))
+			}
+			if err != nil {
+				x.fail(f, below, err)
+			}
+			out[f.Alias] = x.project(f.SelectionSet, field, below...)
 		}
 		return out
 	default:

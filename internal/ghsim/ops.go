@@ -337,23 +337,6 @@ func (s *Sim) pullRef(r *repo, i *issue) error {
 	return nil
 }
 
-// retarget changes the base branch of a pull request.
-func (s *Sim) retarget(r *repo, i *issue, by author, base string) error {
-	oid, err := r.git.branch(base)
-	if errors.Is(err, errNoObject) {
-		return invalid("PullRequest", "base", "invalid", "Proposed base branch '"+base+"' was not found")
-	} else if err != nil {
-		return err
-	}
-	changes := obj{"base": obj{"ref": obj{"from": i.pull.base}, "sha": obj{"from": i.pull.baseOID}}}
-	i.pull.base, i.pull.baseOID, i.updated = base, oid, s.now()
-	if err := s.pullRef(r, i); err != nil {
-		return err
-	}
-	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
-	return nil
-}
-
 func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
 	if i.pull.draft == draft {
 		return
@@ -392,7 +375,7 @@ func (s *Sim) merge(r *repo, i *issue, by author) error {
 		return notMergeable
 	}
 	now := s.now()
-	oid, err := r.git.signCommit(commitObject{
+	oid, err := r.git.writeCommit(commitObject{
 		Tree: tree, Parents: []string{base, p.headOID}, Author: by.user.person(now), Committer: webFlow(now),
 		Message: fmt.Sprintf("Merge pull request #%d from %s/%s\n\n%s", i.number, r.owner.login, p.head, i.title),
 	})

@@ -269,6 +269,31 @@ func (s *Sim) Push(owner, name, branch, login string, o PushOptions) (string, er
 	return oid, err
 }
 
+// RenameBranch renames a branch as a person: pull requests into it go into the new one.
+func (s *Sim) RenameBranch(owner, name, branch, login, newName string) error {
+	return s.as(login, owner, name, 0, RoleAdmin, func(r *repo, _ *issue, by author) error {
+		tip, err := r.git.branch(branch)
+		if err != nil {
+			return err
+		}
+		if r.def == branch {
+			r.def = newName
+			if err := r.git.writeFile("HEAD", []byte("ref: refs/heads/"+newName+"\n")); err != nil {
+				return err
+			}
+		}
+		if err := s.moveRef(r, by, "refs/heads/"+newName, tip, zeroOID); err != nil {
+			return err
+		}
+		for _, i := range r.issues {
+			if i.pull != nil && i.pull.base == branch {
+				i.pull.base = newName
+			}
+		}
+		return s.moveRef(r, by, "refs/heads/"+branch, zeroOID, tip)
+	})
+}
+
 // DeleteBranch deletes a branch as a person.
 func (s *Sim) DeleteBranch(owner, name, branch, login string) error {
 	return s.as(login, owner, name, 0, RoleWrite, func(r *repo, _ *issue, by author) error {

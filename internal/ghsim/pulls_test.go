@@ -23,9 +23,8 @@ func TestPullRequestsAreFoundByBranch(t *testing.T) {
 	}{
 		{"by head", github.PullRequestListOptions{Head: "acme:ralph/1"}, []int{a.GetNumber()}},
 		{"closed ones are not open", github.PullRequestListOptions{Head: "acme:ralph/11"}, nil},
-		{"all", github.PullRequestListOptions{State: "all", Base: "main"}, []int{b.GetNumber(), a.GetNumber()}},
+		{"all", github.PullRequestListOptions{State: "all"}, []int{b.GetNumber(), a.GetNumber()}},
 		{"another owner's branch", github.PullRequestListOptions{Head: "evil:ralph/1"}, nil},
-		{"another base", github.PullRequestListOptions{Base: "dev"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			list, _, err := w.gh.PullRequests.List(ctx, owner, name, &tt.o)
@@ -67,8 +66,7 @@ func TestWhatAMergeCloses(t *testing.T) {
 	if !got.Merged || got.State != "closed" || len(got.Commits) != 1 {
 		t.Errorf("pull request after the merge: %+v", got)
 	}
-	_, _, err = w.gh.PullRequests.Edit(ctx, owner, name, pr.GetNumber(), &github.PullRequest{State: github.String("open")})
-	refused(t, err, 422, "already been merged")
+	refused(t, w.ReopenIssue(owner, name, pr.GetNumber(), "walt"), 422, "already been merged")
 	if _, err := w.PR(owner, name, 1); err == nil {
 		t.Error("an issue was read as a pull request")
 	}
@@ -162,13 +160,8 @@ func TestCheckRuns(t *testing.T) {
 	w := newWorld(t, ghsim.Options{})
 	ctx := t.Context()
 	main := w.head(t, "main")
-	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name,
-		github.CreateCheckRunOptions{
-			Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Status: github.String("in_progress"),
-		})
-	check(t, err)
-	c, _, err = w.gh.Checks.UpdateCheckRun(ctx, owner, name, c.GetID(), github.UpdateCheckRunOptions{
-		Name: "ralph", Conclusion: github.String("success"),
+	c, _, err := w.gh.Checks.CreateCheckRun(ctx, owner, name, github.CreateCheckRunOptions{
+		Name: "ralph", HeadSHA: main, ExternalID: github.String("run-1"), Conclusion: github.String("success"),
 		Output: &github.CheckRunOutput{Title: github.String("Done"), Summary: github.String("All is well"), Text: github.String(strings.Repeat("é", 40000))}, // 80,000 bytes
 	})
 	check(t, err)
@@ -187,9 +180,6 @@ func TestCheckRuns(t *testing.T) {
 	}))
 	in := must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
 	rival := w.client(t, must[string](t)(w.Token(in.ID, nil))).Checks
-	_, _, err = rival.UpdateCheckRun(ctx, owner, name, c.GetID(),
-		github.UpdateCheckRunOptions{Name: "ralph", Conclusion: github.String("failure")})
-	refused(t, err, 403, "only be modified by the GitHub App that created it")
 	// The same name by somebody else, and once more by the App itself.
 	for _, checks := range []*github.ChecksService{rival, w.gh.Checks} {
 		_, _, err = checks.CreateCheckRun(ctx, owner, name,

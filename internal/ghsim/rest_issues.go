@@ -1,11 +1,9 @@
 package ghsim
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/go-github/v60/github"
 )
@@ -14,38 +12,17 @@ func (s *Sim) getIssue(c *call) (int, any, error) {
 	return http.StatusOK, s.issueJSON(c.repo, c.issue), nil
 }
 
-// since is the time of that name in the query, zero where there is none.
-func (c *call) since(resource string) (time.Time, error) {
-	v := c.query("since", "")
-	if v == "" {
-		return time.Time{}, nil
-	}
-	at, err := time.Parse(time.RFC3339, v)
-	if err != nil {
-		return at, invalid(resource, "since", "invalid", "")
-	}
-	return at, nil
-}
-
 func (s *Sim) listIssues(c *call) (int, any, error) {
-	since, err := c.since("Issue")
-	if err != nil {
-		return 0, nil, err
-	}
-	state, creator := c.query("state", "open"), c.query("creator", "")
+	state := c.query("state", "open")
 	var found []*issue
 	for _, i := range slices.Backward(c.repo.issues) { // newest first
-		wrong := state != "all" && i.state() != state || i.updated.Before(since) || i.gone ||
-			creator != "" && !strings.EqualFold(creator, i.user.login)
+		wrong := state != "all" && i.state() != state || i.gone
 		for name := range strings.SplitSeq(c.query("labels", ""), ",") {
 			wrong = wrong || strings.TrimSpace(name) != "" && !i.hasLabel(strings.TrimSpace(name))
 		}
 		if !wrong {
 			found = append(found, i)
 		}
-	}
-	if c.query("sort", "created") == "updated" {
-		slices.SortStableFunc(found, func(a, b *issue) int { return b.updated.Compare(a.updated) })
 	}
 	if c.query("direction", "desc") == "asc" {
 		slices.Reverse(found)
@@ -54,13 +31,7 @@ func (s *Sim) listIssues(c *call) (int, any, error) {
 }
 
 func (s *Sim) listComments(c *call) (int, any, error) {
-	since, err := c.since("IssueComment")
-	if err != nil {
-		return 0, nil, err
-	}
-	comments := slices.DeleteFunc(slices.Clone(c.issue.comments),
-		func(cm *comment) bool { return cm.updated.Before(since) })
-	return list(c, comments, func(cm *comment) viaComment { return s.commentJSON(c.repo, c.issue, cm) })
+	return list(c, c.issue.comments, func(cm *comment) viaComment { return s.commentJSON(c.repo, c.issue, cm) })
 }
 
 func (s *Sim) postComment(c *call, in struct{ Body string }) (int, any, error) {
@@ -90,14 +61,11 @@ func (s *Sim) addReaction(c *call, to *[]*reaction, content string) (int, any, e
 }
 
 func (s *Sim) listReactions(c *call) (int, any, error) {
-	content := c.query("content", "")
 	of := c.issue.reactions
 	if c.comment != nil {
 		of = c.comment.reactions
 	}
-	found := slices.DeleteFunc(slices.Clone(of),
-		func(r *reaction) bool { return content != "" && r.content != content })
-	return list(c, found, s.reactionJSON)
+	return list(c, of, s.reactionJSON)
 }
 
 func (s *Sim) postReaction(c *call, in reactionInput) (int, any, error) {
@@ -112,19 +80,8 @@ func (s *Sim) listEvents(c *call) (int, any, error) {
 	return list(c, c.issue.events, func(e *event) *github.IssueEvent { return s.eventJSON(c.repo, e) })
 }
 
-// labelsInput takes both {"labels": […]} and a bare list.
-type labelsInput struct{ Labels []string }
-
-func (l *labelsInput) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &l.Labels); err == nil {
-		return nil
-	}
-	type plain labelsInput
-	return json.Unmarshal(b, (*plain)(l))
-}
-
-func (s *Sim) postIssueLabels(c *call, in labelsInput) (int, any, error) {
-	if err := s.addLabels(c.repo, c.issue, c.who.author(), in.Labels); err != nil {
+func (s *Sim) postIssueLabels(c *call, in []string) (int, any, error) {
+	if err := s.addLabels(c.repo, c.issue, c.who.author(), in); err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, s.labelsJSON(c.repo, c.issue.labels), nil
@@ -146,19 +103,16 @@ func (s *Sim) getLabel(c *call) (int, any, error) {
 }
 
 func (s *Sim) listPulls(c *call) (int, any, error) {
-	state, base := c.query("state", "open"), c.query("base", "")
+	state := c.query("state", "open")
 	// GitHub matches head as owner:branch and takes no notice of a bare name.
 	owner, branch, ofBranch := strings.Cut(c.query("head", ""), ":")
 	var found []*issue
 	for _, i := range slices.Backward(c.repo.issues) {
-		if i.pull == nil || state != "all" && i.state() != state || base != "" && base != i.pull.base ||
+		if i.pull == nil || state != "all" && i.state() != state ||
 			ofBranch && (branch != i.pull.head || !strings.EqualFold(owner, c.repo.owner.login)) {
 			continue
 		}
 		found = append(found, i)
-	}
-	if c.query("direction", "desc") == "asc" {
-		slices.Reverse(found)
 	}
 	return list(c, found, func(i *issue) *github.PullRequest { return s.pullJSON(c.repo, i) })
 }
@@ -185,24 +139,11 @@ func (s *Sim) getPull(c *call) (int, any, error) {
 	return http.StatusOK, s.pullJSON(c.repo, c.issue), nil
 }
 
-type pullChange struct{ Title, Body, State, Base *string }
-
-func (s *Sim) patchPull(c *call, in pullChange) (int, any, error) {
-	i, by := c.issue, c.who.author()
-	if in.Base != nil && *in.Base != i.pull.base {
-		if err := s.retarget(c.repo, i, by, *in.Base); err != nil {
-			return 0, nil, err
-		}
-	}
-	if err := s.editIssue(c.repo, i, by, in.Title, in.Body); err != nil {
+func (s *Sim) patchPull(c *call, in struct{ Title, Body *string }) (int, any, error) {
+	if err := s.editIssue(c.repo, c.issue, c.who.author(), in.Title, in.Body); err != nil {
 		return 0, nil, err
 	}
-	if in.State != nil {
-		if err := s.setState(c.repo, i, by, *in.State == "closed"); err != nil {
-			return 0, nil, err
-		}
-	}
-	return http.StatusOK, s.pullJSON(c.repo, i), nil
+	return http.StatusOK, s.pullJSON(c.repo, c.issue), nil
 }
 
 func (s *Sim) listReviews(c *call) (int, any, error) {

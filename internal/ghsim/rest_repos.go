@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-github/v60/github"
@@ -41,9 +40,6 @@ func (s *Sim) restRoutes() []*route {
 		newRoute("POST", repo+"/git/trees", "contents:write", withBody(s.postTree)),
 		newRoute("POST", repo+"/git/blobs", "contents:write", withBody(s.postBlob)),
 		newRoute("POST", repo+"/check-runs", "checks:write", withBody(s.postCheck)),
-		newRoute("PATCH", repo+"/check-runs/{check_run_id}", "checks:write", withBody(s.patchCheck)),
-		newRoute("GET", repo+"/check-runs/{check_run_id}", "checks:read", s.getCheck),
-		newRoute("GET", repo+"/check-runs/{check_run_id}/annotations", "checks:read", s.listAnnotations),
 
 		newRoute("GET", repo+"/labels/{name}", "issues:read", s.getLabel),
 		newRoute("GET", repo+"/issues", "issues:read", s.listIssues),
@@ -130,7 +126,7 @@ func (s *Sim) getContents(c *call) (int, any, error) {
 	if err != nil || entry.Mode == modeTree {
 		return 0, nil, notFound()
 	}
-	_, data, err := c.repo.git.object(entry.OID, "blob")
+	data, err := c.repo.git.object(entry.OID, "blob")
 	if err != nil {
 		return 0, nil, err
 	}
@@ -146,31 +142,13 @@ func (s *Sim) getContents(c *call) (int, any, error) {
 	return http.StatusOK, out, nil
 }
 
-// newTip checks that a ref may be set to oid by the caller.
-func (s *Sim) newTip(c *call, r *repo, oid, old string) error {
-	if _, err := r.git.commit(oid); errors.Is(err, errNoObject) {
+// newTip checks that a ref may be set to oid.
+func (r *repo) newTip(oid string) error {
+	_, err := r.git.commit(oid)
+	if errors.Is(err, errNoObject) {
 		return unprocessable("Object does not exist")
-	} else if err != nil {
-		return err
 	}
-	if t := c.who.tok; t == nil || t.allows("workflows", "write") {
-		return nil
-	}
-	if old == zeroOID { // a new branch is compared with where it leaves the default one
-		def, err := r.git.branch(r.def)
-		if err != nil {
-			return nil //nolint:nilerr // the first branch there is
-		}
-		own, err := r.git.log(oid, def)
-		if err != nil || len(own) == 0 || len(own[len(own)-1].Parents) == 0 {
-			return err
-		}
-		old = own[len(own)-1].Parents[0]
-	}
-	if r.workflows(oid) != r.workflows(old) {
-		return &Error{Status: http.StatusForbidden, Message: workflowRefusal(workflowDir)}
-	}
-	return nil
+	return err
 }
 
 const workflowDir = ".github/workflows"
@@ -179,48 +157,31 @@ func workflowRefusal(path string) string {
 	return "refusing to allow a GitHub App to create or update workflow `" + path + "` without `workflows` permission"
 }
 
-// workflows names what the workflows of a commit are, "" for none.
-func (r *repo) workflows(oid string) string {
-	c, err := r.git.commit(oid)
-	if err != nil {
-		return ""
-	}
-	e, err := r.git.entry(c.Tree, workflowDir)
-	if err != nil {
-		return ""
-	}
-	return e.OID
-}
-
 type refInput struct {
 	Ref, SHA string
 	Force    bool
 }
 
 func (s *Sim) postRef(c *call, in refInput) (int, any, error) {
-	if err := s.makeRef(c, c.repo, in.Ref, in.SHA, "Reference already exists"); err != nil {
+	name, r := in.Ref, c.repo
+	if !validRef(name) {
+		return 0, nil, unprocessable("Reference name must start with 'refs/' and contain at least two slashes.")
+	}
+	if err := r.newTip(in.SHA); err != nil {
 		return 0, nil, err
 	}
-	return http.StatusCreated, s.refJSON(c.repo, in.Ref, in.SHA), nil
-}
-
-// makeRef makes a ref; exists is what is said where there is one of the name.
-func (s *Sim) makeRef(c *call, r *repo, name, oid, exists string) error {
-	if !validRef(name) {
-		return unprocessable("Reference name must start with 'refs/' and contain at least two slashes.")
-	}
-	if err := s.newTip(c, r, oid, zeroOID); err != nil {
-		return err
-	}
 	if r.git.refs[name] != "" {
-		return unprocessable(exists)
+		return 0, nil, unprocessable("Reference already exists")
 	}
 	for other := range r.git.refs {
 		if strings.HasPrefix(other, name+"/") || strings.HasPrefix(name, other+"/") {
-			return unprocessable("Reference update failed")
+			return 0, nil, unprocessable("Reference update failed")
 		}
 	}
-	return s.moveRef(r, c.who.author(), name, oid, zeroOID)
+	if err := s.moveRef(r, c.who.author(), name, in.SHA, zeroOID); err != nil {
+		return 0, nil, err
+	}
+	return http.StatusCreated, s.refJSON(r, name, in.SHA), nil
 }
 
 // validRef says whether a ref may be called so, by git's rules and GitHub's own.
@@ -245,7 +206,7 @@ func (s *Sim) patchRef(c *call, in refInput) (int, any, error) {
 	if old == "" || strings.HasPrefix(name, "refs/pull/") {
 		return 0, nil, unprocessable("Reference does not exist")
 	}
-	if err := s.newTip(c, c.repo, in.SHA, old); err != nil {
+	if err := c.repo.newTip(in.SHA); err != nil {
 		return 0, nil, err
 	}
 	straight, err := c.repo.git.isAncestor(old, in.SHA)
@@ -266,18 +227,14 @@ func (s *Sim) patchRef(c *call, in refInput) (int, any, error) {
 type commitInput struct {
 	Message, Tree     string
 	Parents           []string
-	Author, Committer *struct {
-		Name, Email string
-		Date        time.Time
-	}
-	Signature string
+	Author, Committer *struct{ Name, Email string }
 }
 
-// postGitCommit makes a commit object. GitHub signs it where an App makes it in its own name: with neither
-// author, committer nor signature of its own.
+// postGitCommit makes a commit object. GitHub signs it where an App makes it in its own name: with neither an
+// author nor a committer.
 func (s *Sim) postGitCommit(c *call, in commitInput) (int, any, error) {
 	git := c.repo.git
-	if _, _, err := git.object(in.Tree, "tree"); err != nil {
+	if _, err := git.object(in.Tree, "tree"); err != nil {
 		return 0, nil, unprocessable("Tree SHA does not exist")
 	}
 	for _, p := range in.Parents {
@@ -286,24 +243,17 @@ func (s *Sim) postGitCommit(c *call, in commitInput) (int, any, error) {
 		}
 	}
 	now, by := s.now(), c.who.author().user
-	commit := commitObject{Tree: in.Tree, Parents: in.Parents, Author: by.person(now), Message: in.Message}
+	commit := commitObject{
+		Tree: in.Tree, Parents: in.Parents, Author: by.person(now), Committer: webFlow(now), Message: in.Message,
+	}
 	if a := in.Author; a != nil {
-		commit.Author = person{Name: a.Name, Email: a.Email, When: a.Date}
+		commit.Author = person{Name: a.Name, Email: a.Email, When: now}
 	}
-	commit.Committer = commit.Author
-	if a := in.Committer; a != nil {
-		commit.Committer = person{Name: a.Name, Email: a.Email, When: a.Date}
-	}
-	write := git.writeCommit
-	sign := in.Author == nil && in.Committer == nil && in.Signature == ""
-	if sign {
-		commit.Committer, write = webFlow(now), git.signCommit
-	}
-	oid, err := write(commit)
+	oid, err := git.writeCommit(commit)
 	if err != nil {
 		return 0, nil, err
 	}
-	if sign {
+	if in.Author == nil && in.Committer == nil {
 		c.repo.signed[oid] = by
 	}
 	made, err := git.commit(oid)
@@ -316,45 +266,25 @@ func (s *Sim) postGitCommit(c *call, in commitInput) (int, any, error) {
 type treeInput struct {
 	BaseTree string `json:"base_tree"`
 	Tree     []struct {
-		Path, Mode, Type string
-		SHA, Content     *string
+		Path, Mode string
+		SHA        string // none deletes the path
 	}
 }
 
 func (s *Sim) postTree(c *call, in treeInput) (int, any, error) {
 	git := c.repo.git
-	if in.BaseTree != "" {
-		if _, _, err := git.object(in.BaseTree, "tree"); err != nil {
-			return 0, nil, unprocessable("base_tree is not a valid tree oid")
-		}
-	}
 	var changes []change
 	for _, e := range in.Tree {
 		if !validPath(e.Path) {
 			return 0, nil, unprocessable("tree.path contains a malformed path component")
 		}
-		ch := change{Mode: e.Mode, Path: e.Path}
-		switch {
-		case e.Content != nil && e.SHA == nil:
-			oid, err := git.writeObject("blob", []byte(*e.Content))
-			if err != nil {
-				return 0, nil, err
-			}
-			ch.OID = oid
-		case e.SHA != nil && e.Content == nil:
-			typ, _, err := git.object(*e.SHA, "")
-			if err != nil || (typ == "tree") != (e.Mode == modeTree) {
-				return 0, nil, unprocessable("tree.sha " + *e.SHA + " is not a valid " + e.Type)
-			}
-			ch.OID = *e.SHA
-		case e.SHA == nil && e.Content == nil: // "sha": null deletes the path
-		default:
-			return 0, nil, unprocessable("Must supply either tree.sha or tree.content")
-		}
-		if !slices.Contains([]string{modeFile, modeExec, modeLink, modeTree}, e.Mode) {
+		if !slices.Contains([]string{modeFile, modeExec, modeLink}, e.Mode) {
 			return 0, nil, unprocessable("Must supply a valid tree.mode")
 		}
-		changes = append(changes, ch)
+		if _, err := git.object(e.SHA, "blob"); e.SHA != "" && err != nil {
+			return 0, nil, unprocessable("tree.sha " + e.SHA + " is not a valid blob")
+		}
+		changes = append(changes, change{Mode: e.Mode, Path: e.Path, OID: e.SHA})
 	}
 	oid, err := git.writeTree(in.BaseTree, changes)
 	if err != nil {
@@ -391,16 +321,8 @@ func (s *Sim) postBlob(c *call, in struct{ Content, Encoding string }) (int, any
 	return http.StatusCreated, &github.Blob{SHA: &oid, URL: new(s.api(c.repo) + "/git/blobs/" + oid)}, nil
 }
 
-func (s *Sim) getRateLimit(c *call) (int, any, error) {
-	used := 0
-	if c.who.tok != nil {
-		used = min(c.who.tok.used, hourlyLimit)
-	}
-	core := obj{
-		"limit": hourlyLimit, "used": used, "remaining": hourlyLimit - used, "reset": s.now().Unix()/3600*3600 + 3600,
-	}
-	return http.StatusOK, obj{"resources": obj{"core": core, "graphql": core}, "rate": core}, nil
-}
+// getRateLimit tells the time, by its headers: nobody asks for more.
+func (s *Sim) getRateLimit(*call) (int, any, error) { return http.StatusOK, obj{}, nil }
 
 func (s *Sim) listDeliveries(c *call) (int, any, error) {
 	var done []*Delivery
@@ -440,9 +362,8 @@ func (s *Sim) listInstallations(c *call) (int, any, error) {
 }
 
 type tokenInput struct {
-	Repositories  []string
-	RepositoryIDs []int64 `json:"repository_ids"`
-	Permissions   map[string]string
+	Repositories []string
+	Permissions  map[string]string
 }
 
 // postToken makes a token, for some repositories or permissions only where they are named.
@@ -453,12 +374,11 @@ func (s *Sim) postToken(c *call, want tokenInput) (int, any, error) {
 	}
 	var repos []*repo
 	for _, r := range in.repos {
-		if slices.ContainsFunc(want.Repositories, func(name string) bool { return strings.EqualFold(name, r.name) }) ||
-			slices.Contains(want.RepositoryIDs, r.id) {
+		if slices.ContainsFunc(want.Repositories, func(name string) bool { return strings.EqualFold(name, r.name) }) {
 			repos = append(repos, r)
 		}
 	}
-	if len(repos) < len(want.Repositories)+len(want.RepositoryIDs) {
+	if len(repos) < len(want.Repositories) {
 		return 0, nil, unprocessable("There is at least one repository that does not exist or is not accessible " +
 			"to the parent installation.")
 	}

@@ -3,8 +3,6 @@ package ghsim
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,9 +70,6 @@ type Fault struct {
 	Status int               `json:"status"`
 	Header map[string]string `json:"header"`
 	Body   string            `json:"body"`
-	// Field has the fields of a GraphQL call that match fail, with an error of this type and
-	// Body for its message; the others of the call are done.
-	Field string `json:"field"`
 	// After does the work before it answers wrongly: the caller cannot know.
 	After bool `json:"after"`
 	// Drop closes the connection without an answer.
@@ -148,13 +143,11 @@ type call struct {
 	route  *route
 	params map[string]string
 	repo   *repo
-	// issue, comment and check are what the path names.
+	// issue and comment are what the path names.
 	issue   *issue
 	comment *comment
-	check   *checkRun
 	body    []byte
 	header  http.Header // of the answer
-	broken  *fault      // has fields of a GraphQL call fail
 }
 
 func (c *call) str(name string) string { return c.params[name] }
@@ -309,9 +302,6 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 		entry.Route = c.route.template
 	}
 	f := s.takeFault(r.Method, targets...)
-	if f != nil && f.Field != "" {
-		c.broken = f
-	}
 	if !s.wait(r, f) {
 		return
 	}
@@ -321,9 +311,7 @@ func (s *Sim) serveAPI(w http.ResponseWriter, r *http.Request, kind, path string
 	}
 	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
-	if a.status != http.StatusNoContent && a.status != http.StatusNotModified {
-		_, _ = w.Write(a.body) // the caller went away: nothing to tell it
-	}
+	_, _ = w.Write(a.body) // the caller went away: nothing to tell it
 }
 
 // answerAPI makes the answer, real or broken by a fault, under the lock.
@@ -362,28 +350,15 @@ func (s *Sim) answerAPI(c *call, f *fault, broken error, entry *Call, serve func
 	return a
 }
 
-// dress adds the headers GitHub puts on everything, and turns an unchanged
-// GET into 304.
+// dress adds the headers GitHub puts on everything.
 func (s *Sim) dress(c *call, a *answer) {
 	id := randomBytes(10)
 	h := a.header
 	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
 	h.Set("X-Content-Type-Options", "nosniff")
-	if a.status == http.StatusOK && c.Method == http.MethodGet {
-		sum := sha256.Sum256(a.body)
-		tag := `W/"` + hex.EncodeToString(sum[:]) + `"`
-		h.Set("ETag", tag)
-		h.Set("Cache-Control", "private, max-age=60, s-maxage=60")
-		h.Set("Vary", "Accept, Authorization, Cookie, X-GitHub-OTP")
-		if c.Header.Get("If-None-Match") == tag {
-			a.status = http.StatusNotModified
-		}
-	}
 	used := 0
 	if t := c.who.tok; t != nil {
-		if a.status != http.StatusNotModified { // these are free
-			t.used++
-		}
+		t.used++
 		used = min(t.used, hourlyLimit)
 	}
 	resource := "core"
@@ -493,7 +468,7 @@ func (s *Sim) authorise(c *call) error {
 	return missing
 }
 
-// find finds the issue, comment or check run that the path names.
+// find finds the issue or comment that the path names.
 func (c *call) find() error {
 	ok := true
 	switch {
@@ -515,8 +490,6 @@ func (c *call) find() error {
 				break
 			}
 		}
-	case c.params["check_run_id"] != "":
-		c.check, ok = find(c.repo.checks, func(ch *checkRun) bool { return ch.id == int64(c.num("check_run_id")) })
 	}
 	if !ok {
 		return notFound()

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // Branches are those of the person's repository.
@@ -65,6 +67,33 @@ func (r *Repo) Branches(ctx context.Context) (Branches, error) {
 		}
 	}
 	return b, nil
+}
+
+// Ref is a ref and the commit it is at.
+type Ref struct {
+	Name string
+	OID  OID
+	// When is the commit's date.
+	When time.Time
+}
+
+// Refs lists the refs below a prefix such as refs/ralph/, in the order of their names.
+func (r *Repo) Refs(ctx context.Context, prefix string) (all []Ref, err error) {
+	out, err := r.refs(ctx, call{
+		args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)", prefix},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("list %s: git answered %s", prefix, quote(line))
+		}
+		when, _ := strconv.ParseInt(fields[2], 10, 64) // none of what is no commit
+		all = append(all, Ref{Name: fields[0], OID: OID(fields[1]), When: time.Unix(when, 0)})
+	}
+	return all, nil
 }
 
 // AskOrigin asks the person's origin for its default branch, with their own git and

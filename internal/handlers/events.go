@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,19 +23,7 @@ func CommentSource(id int64) string { return fmt.Sprintf("comment:%d", id) }
 func ReviewCommentSource(id int64) string { return fmt.Sprintf("review_comment:%d", id) }
 
 // ReviewSource names a review as the source of an input.
-func ReviewSource(id int64) string { return fmt.Sprintf("%s%d", reviewSource, id) }
-
-const reviewSource = "review:"
-
-// ReviewOf is the review that a source names, 0 where it names something else.
-func ReviewOf(source string) int64 {
-	digits, ok := strings.CutPrefix(source, reviewSource)
-	id, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || id < 0 {
-		return 0
-	}
-	return id
-}
+func ReviewSource(id int64) string { return fmt.Sprintf("review:%d", id) }
 
 // issues decodes the issues event.
 //

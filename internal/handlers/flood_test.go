@@ -68,7 +68,7 @@ func flood(t *testing.T, strangers int, header, body string) *flooded {
 	f := &flooded{
 		pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, server: httpd.New(h), served: make(chan error, 1),
 	}
-	go func() { f.served <- f.server.Serve(httpd.Limit(f.pipes, 512, 64)) }()
+	go func() { f.served <- f.server.Serve(httpd.Limit(f.pipes, 512)) }()
 	request := []byte("POST " + handlers.DefaultPath + " HTTP/1.1\r\nHost: bot\r\nX-Hub-Signature-256: sha256=" +
 		strings.Repeat("00", 32) + "\r\n" + header + body)
 	for range strangers {

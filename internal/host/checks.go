@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/gate"
@@ -72,18 +71,4 @@ func (h *Host) storeCheck(
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
 	return h.cfg.Transcripts.KeepCheck(c, out)
-}
-
-// KeepAttempt keeps a patch beside the transcripts of the run, and goes with them.
-func (h *Host) KeepAttempt(ctx context.Context, a loop.FailedAttempt) (kept bool, err error) {
-	if h.cfg.Transcripts == nil {
-		return false, nil
-	}
-	patch, err := h.Patch(ctx, a.From, a.To, transcript.MaxPatch+1)
-	if err != nil || patch == "" || len(patch) > transcript.MaxPatch {
-		return false, err
-	}
-	about := fmt.Sprintf("%s\nIteration %d, not committed: %s\n", strings.TrimSpace(a.Task.ID+" "+a.Task.Title),
-		a.Iteration, a.Why)
-	return true, h.cfg.Transcripts.KeepRefused(a.Run, a.Task.ID, about, patch)
 }

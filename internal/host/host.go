@@ -24,6 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -150,9 +151,6 @@ type Host struct {
 	tree *gitrepo.Worktree
 	// lives are the parsers of agents that are watched while they work.
 	lives map[loop.Handle]*liveAgent
-	// release undoes what the sandbox made ready for the next start; nil for
-	// nothing.
-	release func()
 	// of is the host of the run, where this is that of a lane, which is a work tree beside that of
 	// the run; lanes are those.
 	of    *Host
@@ -245,7 +243,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	findings := env.findings
+	findings, err := absent(ctx, at.Repo, trees.head)
+	if err != nil {
+		return loop.Opened{}, err
+	}
+	findings = append(findings, env.findings...)
 	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",
@@ -259,7 +261,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		}
 	}
 	return loop.Opened{
-		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: Earlier(earlier),
+		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: publish.Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
 		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
 		Setup: due, SetupKey: key, Warm: h.kept(key),
@@ -552,9 +554,12 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
-	refused := make([]loop.Refusal, 0, len(snap.Refused))
+	refused := make([]loop.Refusal, 0, len(snap.Refused)+len(snap.LeftOut))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
+	}
+	for _, r := range snap.LeftOut {
+		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason, LeftOut: true})
 	}
 	return string(tree), refused, nil
 }
@@ -668,7 +673,6 @@ func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (
 
 // Close forgets what is held in memory. Processes are not touched.
 func (h *Host) Close() {
-	h.cool()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	clear(h.lives)

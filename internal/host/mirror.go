@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -345,12 +346,32 @@ func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, err
 	tip, err := mirror.Resolve(ctx, "refs/heads/"+at.Branch)
 	switch {
 	case errors.Is(err, gitrepo.ErrNotFound):
+		return at, checkFree(ctx, mirror, at.Branch)
 	case err != nil:
 		return Location{}, err
 	default:
 		at.Head = tip
 	}
 	return at, nil
+}
+
+// checkFree refuses a branch that cannot be made because git keeps branches like files:
+// where there is a branch a, there is no a/b, nor the other way around.
+func checkFree(ctx context.Context, mirror *gitrepo.Repo, branch string) error {
+	there, err := mirror.Refs(ctx, "refs/heads/")
+	if err != nil {
+		return err
+	}
+	for _, ref := range there {
+		other := strings.TrimPrefix(ref.Name, "refs/heads/")
+		if strings.HasPrefix(branch, other+"/") || strings.HasPrefix(other, branch+"/") {
+			return &run.UserError{
+				Message: fmt.Sprintf("the branch `%s` cannot be made, since there is a branch `%s`", branch, other),
+				Hint:    fmt.Sprintf("rename or delete the branch `%s`", other),
+			}
+		}
+	}
+	return nil
 }
 
 // configFile is the repository's own configuration, or its owner's where it has

@@ -49,7 +49,6 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	if err != nil {
 		return "", err
 	}
-	h.warm()
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, promptName)
 	if err := once(dir, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
@@ -185,7 +184,6 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 	}
 	spec.Workspace = ws
 	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
-	h.cool()
 	if errors.Is(err, sandbox.ErrNoImage) && spec.Image == h.cfg.Image && h.cfg.OnOwnerDeath != sandbox.KillWithOwner {
 		// Nobody in the repository has chosen it, so that only the server's operator can help.
 		return "", &loop.Delay{Why: "the image of this server is not there", For: imagePause, Err: err}
@@ -193,29 +191,7 @@ func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec)
 	if err != nil {
 		return "", err
 	}
-	if h.cfg.OnOwnerDeath == sandbox.KillWithOwner {
-		h.warm() // this process goes on to the next start when this one has ended
-	}
 	return encodeHandle(handle)
-}
-
-// warm lets the sandbox come up for the next start while there is other work.
-func (h *Host) warm() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if warm := h.cfg.Sandbox.About().Warm; warm != nil && h.release == nil {
-		h.release = warm()
-	}
-}
-
-// cool undoes what no start has made use of.
-func (h *Host) cool() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.release != nil {
-		h.release()
-		h.release = nil
-	}
 }
 
 func encodeHandle(h sandbox.Handle) (loop.Handle, error) {

@@ -102,7 +102,8 @@ func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error
 	var unsearched []gate.Leak
 	old := map[string]bool{}
 	named := func(path string) []redact.Secret {
-		return slices.DeleteFunc(h.cfg.Mask.Find(ctx, []byte(path)), func(s redact.Secret) bool { return !s.Critical })
+		found, _ := h.cfg.Mask.Search(ctx, new(redact.Search), []byte(path))
+		return slices.DeleteFunc(found, func(s redact.Secret) bool { return !s.Critical })
 	}
 	for _, c := range diff {
 		if c.NewMode == 0 {

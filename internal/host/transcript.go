@@ -52,9 +52,6 @@ func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
 	}
 	return func(ev run.Event) {
 		err := h.cfg.Transcripts.Note(ev)
-		if ev.Kind == run.EventTaskDone { // what was refused on the way is of no use any more
-			err = errors.Join(err, h.cfg.Transcripts.ForgetRefused(ev.Run, ev.TaskID))
-		}
 		if tell == nil {
 			return
 		}

@@ -1,10 +1,12 @@
+// Package httpd bounds what a server of HTTP gives to whoever connects: the number of
+// connections, the size of headers, and the time that they take. What a handler reads is
+// the handler's own to bound, and what one address may have is a reverse proxy's.
 package httpd
 
 import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 )
@@ -24,101 +26,40 @@ func New(h http.Handler) *http.Server {
 	}
 }
 
-// Limit lets l accept at most so many connections at a time, and of those so many
-// from each public address (0: any number). Close has to be called.
-func Limit(l net.Listener, all, each int) net.Listener {
-	return &listener{
-		Listener: l, slots: make(chan struct{}, all), each: each, closed: make(chan struct{}), from: map[netip.Prefix]int{},
-	}
+// Limit lets l accept at most so many connections at a time; others wait with the system,
+// and none of them takes memory here. Close has to be called. Unlike those of
+// golang.org/x/net/netutil its connections pass the end of one direction on.
+func Limit(l net.Listener, all int) net.Listener {
+	return &listener{Listener: l, slots: make(chan struct{}, all), closed: make(chan struct{})}
 }
 
 type listener struct {
 	net.Listener
 
 	slots  chan struct{}
-	each   int
 	once   sync.Once
 	closed chan struct{}
-
-	mu sync.Mutex
-	// from counts the connections of public addresses.
-	from map[netip.Prefix]int
 }
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) {
-	for {
-		select {
-		case l.slots <- struct{}{}:
-		case <-l.closed:
-			return nil, net.ErrClosed
-		}
-		c, err := l.Listener.Accept()
-		if err != nil {
-			<-l.slots
-			return nil, err
-		}
-		address, public := sender(c)
-		if !l.enter(address, public) {
-			<-l.slots
-			_ = c.Close()
-			continue
-		}
-		return &conn{Conn: c, leave: sync.OnceFunc(func() {
-			l.exit(address, public)
-			<-l.slots
-		})}, nil
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
 	}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &conn{Conn: c, leave: sync.OnceFunc(func() { <-l.slots })}, nil
 }
 
 // Close implements net.Listener.
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return l.Listener.Close()
-}
-
-// enter counts a connection of an address; ok is false where it has its share.
-func (l *listener) enter(address netip.Prefix, public bool) (ok bool) {
-	if l.each == 0 || !public {
-		return true
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.from[address] >= l.each {
-		return false
-	}
-	l.from[address]++
-	return true
-}
-
-func (l *listener) exit(address netip.Prefix, public bool) {
-	if l.each == 0 || !public {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.from[address]--; l.from[address] == 0 {
-		delete(l.from, address)
-	}
-}
-
-// sender is the address that a connection comes from: of IPv6 the network, of which
-// one person has all addresses.
-func sender(c net.Conn) (address netip.Prefix, public bool) {
-	tcp, ok := c.RemoteAddr().(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}, false
-	}
-	ip := tcp.AddrPort().Addr().Unmap()
-	if !ip.IsGlobalUnicast() || ip.IsPrivate() {
-		return netip.Prefix{}, false
-	}
-	size := 64
-	if ip.Is4() {
-		size = 32
-	}
-	address, err := ip.Prefix(size)
-	return address, err == nil
 }
 
 // conn is a connection that counts until it is closed.
@@ -135,7 +76,7 @@ func (c *conn) Close() error {
 }
 
 // CloseWrite closes the direction in which this side sends, where the connection has
-// two: proxies pass the end of one on.
+// two.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

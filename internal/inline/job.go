@@ -23,6 +23,10 @@ type job struct {
 	// file is the path of the plan file, and companion of what is kept beside it; "" for
 	// none.
 	file, companion string
+	// spec: it is the folder of one; writes is the file of it that is written, "" where there
+	// are tasks to work.
+	spec   bool
+	writes string
 	// gone: the plan itself is not to be had, only the progress file of its run.
 	gone bool
 }
@@ -165,9 +169,12 @@ func mark(s string) string {
 }
 
 // below gives the path of file relative to top, with slashes, and whether it
-// lies below. Links on the way to the file count as where they lead.
+// lies below. Links count as where they lead, the file itself among them: one file is one
+// plan by whatever name.
 func below(top, file string) (rel string, inside bool) {
-	if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
 		file = filepath.Join(dir, filepath.Base(file))
 	}
 	rel, err := filepath.Rel(top, file)

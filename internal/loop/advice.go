@@ -39,7 +39,7 @@ var byClass = map[Class]struct{ agent, person string }{
 	FailRefused: {
 		"The last change touched what this run must not change. Leave those files alone and reach the goal without " +
 			"them; if that is impossible, say exactly why.",
-		"Make the change to the protected files yourself, then retry the task.",
+		"Make that change yourself, then retry the task.",
 	},
 	FailEmpty: {
 		"The last call changed no file. Read the definitions, the callers and the tests of what you are going to " +

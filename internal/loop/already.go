@@ -141,10 +141,7 @@ func (e *Engine) takeVerification(ctx context.Context, s *State) (Next, error) {
 func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 	p := s.Proposal
 	if note := s.wasDone(); note != "" {
-		accepted, err := s.document(s.Progress)
-		if err != nil {
-			return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-		}
+		accepted := s.doc()
 		doc, err := e.completeProgress(s, accepted, note)
 		if err != nil {
 			return Next{}, err
@@ -152,7 +149,7 @@ func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 		if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
 		}
-		p.Progress = s.text(doc)
+		p.Progress = string(doc.Bytes())
 		p.Findings = s.withWasDone(p.Findings)
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
@@ -266,9 +263,8 @@ func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task
 	s.beginRecord(AgentStatus{Outcome: AgentCompleted, Started: at, Finished: at})
 	s.Proposal = &Proposal{Host: true, Note: note, Left: s.HeadTree} // of the tree as it is
 	s.Stage = stagePropose
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Text: note, Done: done, Total: total,
+		Kind: run.EventIteration, TaskID: task.ID, Text: note,
 	}, s)
 	return Next{}, nil
 }
@@ -293,10 +289,7 @@ func phaseChecks(tasks []run.Task, own run.Task) []string {
 // fixFirst puts a task that fixes what was found before a task of the host's own,
 // which is looked at again after it, a few times.
 func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, why string) (Next, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	s.dropCall()
 	s.Draft = Seen{} // nobody has tried anything
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
@@ -320,6 +313,7 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	}
 	tasks := doc.Tasks()
 	var id string
+	var err error
 	if i := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == task.ID }); i > 0 {
 		id, err = doc.InsertAfter(tasks[i-1].ID, fix)
 	} else {
@@ -333,15 +327,14 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	if err := e.appendLog(s, doc, "", fmt.Sprintf("%s: %s", task.ID, what)); err != nil {
 		return Next{}, err
 	}
-	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{
-		Kind: run.EventPlanned, TaskID: task.ID, Done: done, Total: total,
-		Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what),
-	}, s)
 	if err := s.cover(doc); err != nil {
 		return Next{}, err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
+	e.emit(run.Event{
+		Kind: run.EventPlanned, TaskID: task.ID,
+		Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what),
+	}, s)
 	s.Failure = why
 	s.Objection = why
 	s.TaskID = id // or the check would come again first, where it has a priority of its own

@@ -129,10 +129,7 @@ func (c *Call) queued() bool {
 // stepCall takes a step of a call beside the run, which is the one at hand now. done: nothing
 // of it is left.
 func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, err error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	task, there := doc.Task(s.TaskID)
 	switch {
 	case s.Dropped, !there, !task.Actionable():
@@ -214,16 +211,14 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 	s.WorkTree = 0
 	from := s.From
 	s.From = ""
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	task, there := doc.Task(s.TaskID)
 	if s.Ended != nil && there {
 		return Next{}, e.layOut(ctx, s, s.HeadTree)
 	}
 	p := s.Proposal
 	if there = there && task.Actionable() && !s.Dropped; there {
+		var err error
 		if there, err = e.Trees.Has(ctx, p.Left); err != nil {
 			return Next{}, fmt.Errorf("look for the work at %s: %w", s.TaskID, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -64,9 +65,9 @@ func processName(s State) string { return fmt.Sprintf("%s-%d", s.Run, s.Starts) 
 
 // start makes the prompt and starts the agent on the accepted progress.
 func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(cmp.Or(s.Began, s.Progress))
+	doc, err := progress.Parse([]byte(cmp.Or(s.Began, s.Progress)))
 	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
+		return Next{}, fmt.Errorf("read the progress that the agent is to find: %w", err)
 	}
 	mode := run.ModeBuild
 	if s.Job != prompt.JobBuild {
@@ -128,9 +129,8 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Process.Handle = h
 	s.Stage = stageWatch
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total,
+		Kind: run.EventAgentStarted, Role: s.Role, TaskID: task.ID,
 	}, s)
 	return Next{}, nil
 }
@@ -250,6 +250,8 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch {
 	case status.Outcome.said():
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
+		e.nameLeftOut(s, refused)
+		refused = slices.DeleteFunc(refused, func(r Refusal) bool { return r.LeftOut })
 		s.takeProposal(status, left, refused)
 	case slices.Contains([]Outcome{AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken},
 		status.Outcome):
@@ -298,8 +300,32 @@ func (e *Engine) repeatLost(ctx context.Context, s *State, gone bool) (Next, err
 	return Next{}, nil
 }
 
+// maxLeftOut bounds the directories that are left out and told by name.
+const maxLeftOut = 5
+
 // maxRefused bounds the paths that are kept and told by name of those that cannot be stored.
 const maxRefused = 50
+
+// nameLeftOut tells people, in a line, which directories are left out of the work: those that tools make.
+func (e *Engine) nameLeftOut(s *State, refused []Refusal) {
+	var left []string
+	for _, r := range refused {
+		if r.LeftOut {
+			left = append(left, r.Path+" ("+r.Reason+")")
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	f := gate.Finding{Rule: "left_out", Text: "left out of the work: " + strings.Join(left, ", ")}
+	if more := len(left) - maxLeftOut; more > 0 {
+		f.Text = fmt.Sprintf("left out of the work: %s and %d more", strings.Join(left[:maxLeftOut], ", "), more)
+	}
+	if !slices.Contains(s.Findings, f) {
+		s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
+	}
+}
 
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
 func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal) {

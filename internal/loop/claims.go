@@ -108,10 +108,7 @@ func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled b
 	case s.Proposal.Host || s.Proposal.Claim.Kind == prompt.ClaimDone:
 		return Next{}, false, nil
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, true, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	next, err := e.goOn(ctx, s, doc, s.Proposal.Work)
 	return next, true, err
 }
@@ -155,11 +152,10 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 	if err := e.appendLog(s, doc, "", note); err != nil {
 		return Next{}, err
 	}
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventTaskGoesOn, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: note,
+		Kind: run.EventTaskGoesOn, TaskID: task.ID, Text: note,
 	}, s)
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	s.Failure = s.Objection
 	if s.Promise != "" {
 		// Should the promise never be made, this is all that there is of the work.
@@ -195,14 +191,12 @@ func (e *Engine) unfinished(
 	s.Decomposed[task.ID] = true // whatever comes of it, it is not tried again
 	s.Verdict, s.Guidance = VerdictDecompose, nil
 	s.nextIteration()
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict),
+		Kind: run.EventVerdict, TaskID: task.ID, Verdict: string(s.Verdict),
 		Text: fmt.Sprintf("%s: %d calls each did a part of it", s.Verdict, s.Partial[task.ID]),
 	}, s)
 	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(s.Verdict), Done: done,
-		Total: total,
+		Kind: run.EventIteration, TaskID: task.ID, Verdict: string(s.Verdict),
 	}, s)
 	next, err := e.prepareAgent(s, prompt.JobSplit, run.RolePlanner, task.ID)
 	return next, true, err

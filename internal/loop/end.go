@@ -61,11 +61,8 @@ const maxArchived = 100
 
 // archive puts progress.md as it ended into the archive of a tree. Its folder is named
 // by the day on which the run began and by the plan.
-func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, _ error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return "", "", fmt.Errorf("read the accepted progress: %w", err)
-	}
+func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, err error) {
+	doc := s.doc()
 	if err := doc.SetStatus(progress.StatusDone); err != nil {
 		return "", "", fmt.Errorf("set the status: %w", err)
 	}
@@ -91,17 +88,14 @@ func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, 
 // markDone sets the status of a file that stays, where that waited for the final
 // checks.
 func (e *Engine) markDone(ctx context.Context, s *State) error {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	if doc.MarkedDone() || len(s.Commits) == 0 {
 		return nil
 	}
 	if err := doc.SetStatus(progress.StatusDone); err != nil {
 		return fmt.Errorf("set the status: %w", err)
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	return e.commitProgress(ctx, s)
 }
 
@@ -150,10 +144,7 @@ func (e *Engine) TellEnd(s State) {
 // for want of any.
 func (e *Engine) resume(s *State) (Next, error) {
 	s.Phase, s.EndedAt = run.PhaseFinishing, time.Time{}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	if done, total := progress.Counts(doc.Tasks()); s.End.Complete() && done < total {
 		s.End, s.EndDetail, s.Closing = "", "", nil
 		s.Phase, s.Stage = run.PhaseIterating, stagePick
@@ -164,10 +155,7 @@ func (e *Engine) resume(s *State) (Next, error) {
 // commitProgress commits the progress file of a run that stopped short, so that the
 // next one knows which tasks are blocked and what was tried.
 func (e *Engine) commitProgress(ctx context.Context, s *State) error {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)

@@ -65,10 +65,7 @@ func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
 // overTaskBudget gives up a task that has used up its share; the others have
 // theirs.
 func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (Next, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	if s.Job == prompt.JobReview || s.TaskID == "" {
 		return e.stop(s, run.EndBudgetExhausted, detail)
 	}

@@ -81,17 +81,18 @@ func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error)
 		return s, ErrNotNow
 	}
 	next := s.copied()
-	if err := e.takeFeedback(ctx, &next, list); err != nil {
+	err := next.load()
+	if err == nil {
+		err = e.takeFeedback(ctx, &next, list)
+	}
+	if err != nil {
 		return s, err
 	}
 	return next, nil
 }
 
-func (e *Engine) takeFeedback(ctx context.Context, s *State, list []Heard) error {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+func (e *Engine) takeFeedback(ctx context.Context, s *State, list []Heard) (err error) {
+	doc := s.doc()
 	var added []string
 	for _, h := range list {
 		f := h.Feedback
@@ -130,7 +131,7 @@ func (e *Engine) takeFeedback(ctx context.Context, s *State, list []Heard) error
 	if err := s.cover(doc); err != nil {
 		return err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	said := fmt.Sprintf("Review feedback became %s.", strings.Join(added, ", "))
 	s.noteMerged([]string{said})
 	e.emit(run.Event{Kind: run.EventEdited, Text: said}, s)
@@ -181,10 +182,10 @@ func (s *State) Answered() ([]Feedback, error) {
 	if !slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.Commit != "" && f.Comment != 0 }) {
 		return nil, nil
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return nil, fmt.Errorf("read the accepted progress: %w", err)
+	if err := s.load(); err != nil {
+		return nil, err
 	}
+	doc := s.doc()
 	open := map[string]bool{}
 	for _, t := range doc.Tasks() {
 		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {

@@ -62,10 +62,7 @@ func (e *Engine) required(s State) ([]due, error) {
 // ownChecks are the commands that verify the task at hand, beyond the repository's
 // own checks.
 func (e *Engine) ownChecks(s *State) ([]string, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return nil, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	task, err := findTask(doc, s.TaskID)
 	if err != nil || !task.Verify {
 		return task.Checks, err
@@ -307,10 +304,7 @@ func (e *Engine) task(s *State) (run.Task, error) {
 	if s.Phase == run.PhaseFinishing {
 		return run.Task{}, nil
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return run.Task{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	return findTask(doc, s.TaskID)
 }
 
@@ -563,10 +557,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if s.Reopened[r.Command] > maxReopen {
 		return e.finish(s, run.EndBlocked, fmt.Sprintf("the final check %q still fails", r.Gate))
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	id, err := doc.AddTask(run.Task{
 		Title: gate.Goal(r.Gate), Priority: 1,
 		Accept: []string{fmt.Sprintf("`%s` exits with 0", r.Command)},
@@ -581,7 +572,7 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 	if err := s.cover(doc); err != nil {
 		return Next{}, err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	s.Failure = gate.Remediation(r)
 	s.Objection, s.TaskID = s.Failure, ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick

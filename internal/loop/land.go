@@ -16,7 +16,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
 	}
 	if !s.Proposal.Plan {
-		doc, err := s.document(s.Proposal.Progress)
+		doc, err := progress.Parse([]byte(s.Proposal.Progress))
 		if err != nil {
 			return Next{}, fmt.Errorf("read the proposed progress: %w", err)
 		}
@@ -47,8 +47,10 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if landed.OID != "" { // nothing is committed where that was not wanted
 		s.Head = landed.OID
 	}
-	s.Progress = s.Proposal.Progress
-	s.LandedProgress = s.Progress
+	s.Progress, s.LandedProgress = s.Proposal.Progress, s.Proposal.Progress
+	if err := s.load(); err != nil {
+		return Next{}, err
+	}
 	s.raiseBaseline()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.Failure, s.Objection = "", ""
@@ -56,18 +58,13 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		s.lastCall(func(it *Iteration) { it.Landed = true })
 	}
 	s.Stage = stageShow
-	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Text: landed.OID}, s)
+	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, Text: landed.OID}, s)
 	if l.Planned {
 		return e.endPlanned(s)
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
 	s.Draft.Landed = true
 	s.endRecord()
-	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Done: done, Total: total}, s)
+	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID}, s)
 	s.dropCall()
 	s.TaskID, s.Brief = "", Brief{Violations: s.Violations}
 	return Next{}, nil

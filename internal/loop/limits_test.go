@@ -224,38 +224,6 @@ func TestCrashWhenAnAgentComesToNothing(t *testing.T) {
 	}
 }
 
-// A proposal that must not be looked at is told as such to the next attempt,
-// whenever the process dies.
-func TestCrashWhileSomethingIsPutBack(t *testing.T) {
-	t.Parallel()
-	for at, crash := range eachCrash {
-		w := newWorld(t)
-		w.screen = func(changes []loop.Change) []loop.Refusal {
-			for _, c := range changes {
-				if c.Path == "secret/plan" {
-					return []loop.Refusal{{Path: c.Path, Reason: "is protected"}}
-				}
-			}
-			return nil
-		}
-		first := true
-		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			if first {
-				first = false
-				w.work["secret/plan"] = "x"
-			} else if !strings.Contains(a.Prompt, "secret/plan") {
-				t.Errorf("crash at step %d: the next attempt is not told", at)
-			}
-			w.work["src/"+s.TaskID] = "done"
-			return claimed()
-		}
-		s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), crash)
-		if s.End != run.EndAllTasksComplete || len(s.Seen) != 2 || s.Seen[0].Class != "refused" {
-			t.Errorf("crash at step %d: ended %s, %+v", at, s.End, s.Seen)
-		}
-	}
-}
-
 // However soon a provider names, asking again and again is not what it meant.
 func TestWaitsInARowGrow(t *testing.T) {
 	t.Parallel()

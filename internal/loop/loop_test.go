@@ -466,7 +466,7 @@ func TestMisbehavingAgents(t *testing.T) {
 			w.work["x"] = "y"
 			w.links["evil"] = true
 			return claimed()
-		}, "it is a link", false},
+		}, "it is a link", true},
 		{"writes another run's notes", func(w *world, _ loop.State) loop.AgentStatus {
 			w.work[".ralph/9/progress.md"] = "y"
 			return claimed()

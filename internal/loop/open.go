@@ -12,6 +12,10 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
+// RuleAbsent is the rule of a finding about what is not there where agents and checks work.
+// It is told before anything is spent.
+const RuleAbsent = "absent"
+
 // open lays out the work tree and finds, or makes, the progress file.
 func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Phase = run.PhasePreparing
@@ -26,6 +30,9 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	for _, f := range opened.Findings {
 		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+			if f.Rule == RuleAbsent {
+				e.emit(run.Event{Kind: run.EventTrouble, Text: f.Text}, s)
+			}
 		}
 	}
 	s.Laid = s.HeadTree
@@ -72,7 +79,8 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 		s.inherit(doc)
 		s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
 	}
-	s.Progress, s.LandedProgress = s.text(doc), onBranch
+	s.accept(doc)
+	s.LandedProgress = onBranch
 	s.Stage = stageSetup
 	return nil
 }
@@ -102,24 +110,18 @@ func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the landed progress: %w", err)
 	}
-	host, err := s.document(s.Progress)
-	if err != nil {
-		return nil, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	host := s.doc()
 	return e.applyMerge(s, progress.Merge(base, host, human))
 }
 
 // takeInTicks merges what people made of the boxes in the pull request.
 func (e *Engine) takeInTicks(s *State, ticks map[string]bool) error {
-	host, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	host := s.doc()
 	doc, err := e.applyMerge(s, progress.MergeTicks(host, ticks))
 	if err != nil {
 		return err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	return nil
 }
 
@@ -240,23 +242,19 @@ func (e *Engine) begin(ctx context.Context, s *State) (_ Next, ended bool, _ err
 	if err := e.Publisher.Begin(ctx, *s); err != nil {
 		return Next{}, false, fmt.Errorf("announce the run: %w", err)
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{Kind: run.EventRunStarted, Done: done, Total: total, Text: s.Subject.Name}, s)
-	e.tellTooMany(s, done, total)
-	e.tellCircles(s, doc.Tasks())
-	if total == 0 && s.Mode == run.ModeBuild {
+	tasks := s.doc().Tasks()
+	e.emit(run.Event{Kind: run.EventRunStarted, Text: s.Subject.Name}, s)
+	e.tellTasks(s, tasks)
+	if len(tasks) == 0 && s.Mode == run.ModeBuild {
 		next, err := e.finish(s, run.EndFailed, "there are no tasks to build; run it in plan mode first")
 		return next, true, err
 	}
 	return Next{}, false, nil
 }
 
-// tellCircles names the tasks that wait for each other.
-func (e *Engine) tellCircles(s *State, tasks []run.Task) {
+// tellTasks names the tasks that wait for each other, and says where the run cannot come to
+// the end of its tasks: each needs at least one iteration.
+func (e *Engine) tellTasks(s *State, tasks []run.Task) {
 	var ids []string
 	for _, t := range tasks {
 		if t.Actionable() && inCircle(tasks, t.ID) {
@@ -270,17 +268,12 @@ func (e *Engine) tellCircles(s *State, tasks []run.Task) {
 				"Take one of the dependencies out where that is wrong",
 		}, s)
 	}
-}
-
-// tellTooMany says where the run cannot come to the end of its tasks: each needs at
-// least one iteration.
-func (e *Engine) tellTooMany(s *State, done, total int) {
+	done, total := progress.Counts(tasks)
 	open, most := total-done, s.Limits.MaxIterations
-	if most <= 0 || s.Once || s.Mode == run.ModePlan || open <= most-s.Iterations() {
-		return
+	if most > 0 && !s.Once && s.Mode != run.ModePlan && open > most-s.Iterations() {
+		e.emit(run.Event{
+			Kind: run.EventPersonNotified,
+			Text: fmt.Sprintf("%d tasks are open, but max_iterations is %d: this run will not reach the end", open, most),
+		}, s)
 	}
-	e.emit(run.Event{
-		Kind: run.EventPersonNotified,
-		Text: fmt.Sprintf("%d tasks are open, but max_iterations is %d: this run will not reach the end", open, most),
-	}, s)
 }

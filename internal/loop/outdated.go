@@ -30,7 +30,7 @@ func (s *State) catchUp(onBranch string, doc, last *progress.Doc) *progress.Doc 
 	s.Outdated, s.Progress, s.LandedProgress = false, onBranch, onBranch
 	if onBranch == "" && last != nil {
 		doc = last
-		s.Progress = s.text(doc)
+		s.accept(doc)
 	}
 	s.Iteration = max(s.Iteration, doc.LastIteration())
 	return doc

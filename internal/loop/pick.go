@@ -22,10 +22,7 @@ func (s *State) spending() string {
 
 // pick looks at the exit conditions, then at the tasks.
 func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	tasks := doc.Tasks()
 	if s.Stuck { // somebody has brought work meanwhile
 		s.Stuck, s.EndDetail = false, ""
@@ -87,10 +84,7 @@ func (e *Engine) endStuck(s *State, detail string) (Next, error) {
 // finishStuck ends a run without a task to work: for a person to give what the tasks
 // need, or blocked.
 func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	needs := s.needed(doc.Tasks())
 	if len(needs) == 0 {
 		return e.finish(s, run.EndBlocked, detail)

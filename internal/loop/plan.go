@@ -14,10 +14,7 @@ import (
 // enter begins with the work, now that everything is in place: with a plan
 // where there are no tasks yet.
 func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	if len(doc.Tasks()) == 0 {
 		s.Phase = run.PhasePlanning
 		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
@@ -65,10 +62,7 @@ func (s *State) cover(doc *progress.Doc) error {
 	if s.Approved == "" {
 		return nil
 	}
-	before, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	before := s.doc()
 	if s.covered() == before.PlanSHA256() {
 		s.Covered = doc.PlanSHA256()
 	}
@@ -88,7 +82,7 @@ func (s *State) release(doc *progress.Doc) error {
 			return fmt.Errorf("open %s: %w", t.ID, err)
 		}
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	return nil
 }
 
@@ -108,11 +102,7 @@ func (s *State) await(doc *progress.Doc, ids []string) error {
 
 // landPlan publishes the plan and ends plan mode.
 func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
-	doc, err := s.document(s.Proposal.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the plan: %w", err)
-	}
-	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
+	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Proposal.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
@@ -136,12 +126,8 @@ func (e *Engine) takePlan(ctx context.Context, s *State) (Next, error) {
 		s.Proposal = nil
 		return e.finish(s, run.EndAwaitingPerson, "the planner has questions")
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
-	done, total := progress.Counts(doc.Tasks())
-	if total == 0 {
+	doc := s.doc()
+	if len(doc.Tasks()) == 0 {
 		s.Plannings++
 		e.emit(run.Event{Kind: run.EventAttemptFailed, Text: s.Failure}, s)
 		if s.Plannings >= maxPlanAttempts {
@@ -152,18 +138,14 @@ func (e *Engine) takePlan(ctx context.Context, s *State) (Next, error) {
 	for _, t := range doc.Tasks() {
 		s.noteAuthor(planWords(), t.ID)
 	}
-	e.emit(run.Event{Kind: run.EventPlanned, Done: done, Total: total}, s)
-	e.tellTooMany(s, done, total)
-	e.tellCircles(s, doc.Tasks())
+	e.emit(run.Event{Kind: run.EventPlanned}, s)
+	e.tellTasks(s, doc.Tasks())
 	return e.work(ctx, s, doc)
 }
 
 // judgePlan reads the tasks that the planner wrote, or its question.
 func (e *Engine) judgePlan(ctx context.Context, s *State) error {
-	before, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	before := s.doc()
 	after, _, err := e.leftProgress(ctx, s)
 	if err != nil {
 		return err
@@ -177,7 +159,7 @@ func (e *Engine) judgePlan(ctx context.Context, s *State) error {
 	// Half a plan would pass for the whole.
 	if _, total := progress.Counts(verdict.Accepted.Tasks()); total > 0 && s.Failure == "" {
 		s.Violations = nil
-		s.Progress = s.text(verdict.Accepted)
+		s.accept(verdict.Accepted)
 	} else if s.Failure == "" {
 		s.Failure = "The last call wrote no task into the Tasks section of the progress file."
 	}

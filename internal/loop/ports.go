@@ -100,12 +100,8 @@ type Change struct {
 type Refusal struct {
 	Path   string
 	Reason string
-}
-
-// Screened are the changes that policy does not let through.
-type Screened struct {
-	// Refused fail the attempt. Protected are put back, and the rest goes on without them.
-	Refused, Protected []Refusal
+	// LeftOut: it is what tools make beside the work, and no fault.
+	LeftOut bool `json:",omitempty"`
 }
 
 // ErrNoWorkTree is returned where the work tree is gone: this machine is
@@ -301,9 +297,10 @@ type FailedAttempt struct {
 	Run       run.ID
 	Iteration int
 	Task      run.Task
-	// From and To are the trees before and after it.
-	From, To string
-	Why      string
+	// Head is the commit that it began from, From the tree that the work stood at, To the
+	// same with the call's changes.
+	Head, From, To string
+	Why            string
 }
 
 // Landing is a proposal that passed and is to become a commit.
@@ -355,6 +352,7 @@ type Publisher interface {
 	// put it off and give what the state has: see PullRequest.Head and
 	// Engine.Refresh.
 	Show(ctx context.Context, s State) (*PullRequest, error)
-	// Screen says which changes policy does not let through.
-	Screen(s State, changes []Change) Screened
+	// Screen says which changes cannot be part of a commit of an agent's: they are put back, and
+	// the rest goes on without them.
+	Screen(s State, changes []Change) []Refusal
 }

@@ -57,8 +57,8 @@ func (e *Engine) propose(ctx context.Context, s *State) (Next, error) {
 func (e *Engine) proposeWork(ctx context.Context, s *State) (Next, error) {
 	c := &candidate{found: s.Laid}
 	for _, look := range []func(context.Context, *State, *candidate) (next Next, handled bool, err error){
-		e.requirePlain,  // what it says in progress.md, and nothing that cannot be stored
-		e.screen,        // paths that may not change, or only by a person
+		e.read,          // what it says in progress.md
+		e.screen,        // paths that cannot be part of a commit of its own
 		e.requireEnd,    // the call itself came to something
 		e.requireClaim,  // the agent says that the task is done
 		e.requireChange, // something changed, or somebody has to look whether it was there
@@ -72,27 +72,19 @@ func (e *Engine) proposeWork(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// requirePlain reads what the agent says in progress.md, and fails the attempt where it left
-// paths that cannot be stored.
-func (e *Engine) requirePlain(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
+// read takes what the agent says in progress.md, and makes the tree that is to land of what it left.
+func (e *Engine) read(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
 	if !s.Proposal.Host {
 		if err := e.judge(ctx, s); err != nil {
 			return Next{}, false, err
 		}
 	}
-	if c.accepted, err = s.document(s.Progress); err != nil {
-		return Next{}, false, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	c.accepted = s.doc()
 	if c.task, err = findTask(c.accepted, s.TaskID); err != nil {
 		return Next{}, false, err
 	}
 	if c.landed, err = e.completeProgress(s, c.accepted, ""); err != nil {
 		return Next{}, false, err
-	}
-	refused := slices.DeleteFunc(slices.Clone(s.Proposal.Refused), func(r Refusal) bool { return s.holdsProgress(r.Path) })
-	if len(refused) > 0 {
-		next, err := e.reject(ctx, s, refused)
-		return next, true, err
 	}
 	c.work = s.Proposal.Left
 	if c.tree, err = e.keepTaskFile(ctx, s, c.work); err != nil {
@@ -113,23 +105,24 @@ func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) 
 	return plain, nil
 }
 
-// screen compares the candidate with what has landed, refuses what must not even be
-// looked at, and puts back what only a person may change.
+// screen compares the candidate with what has landed, and takes out of it what cannot be part of
+// a commit of an agent's: the rest of the work goes on without.
 func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	refused, protected, err := e.changes(ctx, s, c)
+	held, err := e.changes(ctx, s, c)
 	if err != nil {
 		return Next{}, false, err
 	}
-	if len(refused) == 0 && len(protected) > 0 {
-		if err := e.putBack(ctx, s, c, protected); err != nil {
+	unstored := slices.DeleteFunc(slices.Clone(s.Proposal.Refused), func(r Refusal) bool { return s.holdsProgress(r.Path) })
+	if len(unstored)+len(held) > 0 {
+		if err := e.putBack(ctx, s, c, unstored, held); err != nil {
 			return Next{}, false, err
 		}
-		if refused, protected, err = e.changes(ctx, s, c); err != nil {
+		if held, err = e.changes(ctx, s, c); err != nil {
 			return Next{}, false, err
 		}
 	}
-	if refused = append(refused, protected...); len(refused) > 0 { // or it could not be put back
-		next, err := e.reject(ctx, s, refused)
+	if len(held) > 0 { // it could not be put back
+		next, err := e.reject(ctx, s, held)
 		return next, true, err
 	}
 	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
@@ -147,17 +140,16 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 	return Next{}, false, nil
 }
 
-// changes are what policy does not let through of what the candidate changes.
-func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (refused, protected []Refusal, _ error) {
+// changes are what the candidate changes, and held those of it that cannot be part of a commit.
+func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (held []Refusal, _ error) {
 	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
-		return nil, nil, fmt.Errorf("compare trees: %w", err)
+		return nil, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
 	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
 	c.code = code
-	screened := e.Publisher.Screen(*s, code)
-	return append(foreign, screened.Refused...), screened.Protected, nil
+	return append(foreign, e.Publisher.Screen(*s, code)...), nil
 }
 
 // requireEnd fails the attempt of a call that came to nothing by how it ended.
@@ -171,8 +163,8 @@ func (e *Engine) requireEnd(ctx context.Context, s *State, _ *candidate) (_ Next
 
 // requireChange acts on a claim that is followed by no change of the call's own.
 func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, err error) {
-	if len(c.code) == 0 && len(s.Proposal.Protected) > 0 {
-		next, err := e.onlyProtected(ctx, s)
+	if len(c.code) == 0 && len(s.Proposal.Held) > 0 {
+		next, err := e.onlyHeld(ctx, s)
 		return next, true, err
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
@@ -208,7 +200,7 @@ func (e *Engine) assemble(ctx context.Context, s *State, c *candidate) (_ Next, 
 		return Next{}, false, err
 	}
 	p := s.Proposal
-	p.Tree, p.Progress, p.Own = whole, s.text(c.landed), own
+	p.Tree, p.Progress, p.Own = whole, string(c.landed.Bytes()), own
 	p.Bare = c.tree
 	p.Already, p.Idle, p.Work, p.Draft = c.already, c.idle, c.work, s.Draft
 	p.Recounts, p.Old, p.Findings = c.recounts, nil, c.findings

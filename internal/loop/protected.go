@@ -10,49 +10,48 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// RuleProtected is the rule of findings about protected paths that were put back.
+// RuleProtected is the rule of findings about paths that were put back.
 const RuleProtected = "protected"
 
-// maxProtected bounds the protected paths of one call that are kept and told by name.
-const maxProtected = 20
+// maxHeld bounds the paths of one call that were put back and are kept and told by name.
+const maxHeld = 20
 
-// putBack takes the changes of paths that only a person may change out of the candidate and
-// of the work tree.
-func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, protected []Refusal) error {
-	paths := make([]string, 0, len(protected))
-	for _, r := range protected {
+// putBack takes changes out of the candidate and of the work tree that cannot be part of a commit
+// of an agent's: of paths that only a person may change, and of what no commit can hold, such as
+// links and files that are too large. Those that are unstored are in no tree.
+func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, unstored, held []Refusal) error {
+	paths := make([]string, 0, len(held))
+	for _, r := range held {
 		paths = append(paths, r.Path)
 	}
 	tree, err := e.Trees.Restore(ctx, c.tree, s.HeadTree, paths)
 	if err != nil {
-		return fmt.Errorf("put protected paths back: %w", err)
+		return fmt.Errorf("put paths back: %w", err)
 	}
 	if err := e.layOut(ctx, s, tree); err != nil {
 		return err
 	}
 	c.work, c.tree = tree, tree
-	s.Proposal.Protected = slices.Clone(protected[:min(len(protected), maxProtected)])
-	s.Violations = append(s.Violations, "Only a person may change these paths, so your changes to them were put back. "+
-		"The checks ran without them, and the rest must work without them: "+listRefusals(protected)+".")
-	e.tellProtected(s, protected)
+	held = slices.Concat(unstored, held)
+	s.Proposal.Held = slices.Clone(held[:min(len(held), maxHeld)])
+	s.Violations = append(s.Violations, "These paths cannot be part of your work, so your changes to them were put back. "+
+		"The checks ran without them, and the rest must work without them: "+listRefusals(held)+".")
+	e.tellHeld(s, held)
 	return nil
 }
 
-// tellProtected tells people which protected paths an agent has changed, once for each task.
-func (e *Engine) tellProtected(s *State, protected []Refusal) {
+// tellHeld tells people which changes were put back, once for each task.
+func (e *Engine) tellHeld(s *State, held []Refusal) {
 	var told []string
-	for i, r := range protected {
+	for i, r := range held {
 		f := gate.Finding{
 			Rule: RuleProtected, Path: r.Path,
 			Text: fmt.Sprintf("%s was put back at %s (%s): change it yourself if you want that", r.Path, s.TaskID, r.Reason),
 		}
-		if i == maxProtected {
-			f = gate.Finding{
-				Rule: RuleProtected,
-				Text: fmt.Sprintf("%d more protected paths were put back at %s", len(protected)-i, s.TaskID),
-			}
+		if i == maxHeld {
+			f = gate.Finding{Rule: RuleProtected, Text: fmt.Sprintf("%d more paths were put back at %s", len(held)-i, s.TaskID)}
 		}
-		if i <= maxProtected && !slices.Contains(s.Findings, f) {
+		if i <= maxHeld && !slices.Contains(s.Findings, f) {
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
 			told = append(told, f.Text)
 		}
@@ -62,11 +61,11 @@ func (e *Engine) tellProtected(s *State, protected []Refusal) {
 	}
 }
 
-// onlyProtected fails a call that changed nothing but protected paths, which is nothing.
-func (e *Engine) onlyProtected(ctx context.Context, s *State) (Next, error) {
-	return e.failed(ctx, s, "The last call changed nothing but protected paths, and these were put back: "+
-		listRefusals(s.Proposal.Protected)+". Only a person may change them. Do as much of the task as you can without "+
-		"that; if nothing is left to do, end with `RALPH_RESULT: blocked: ` and what a person has to do.",
+// onlyHeld fails a call that changed nothing but what was put back, which is nothing.
+func (e *Engine) onlyHeld(ctx context.Context, s *State) (Next, error) {
+	return e.failed(ctx, s, "All that the last call changed was put back, as it cannot be part of the work: "+
+		listRefusals(s.Proposal.Held)+". Do as much of the task as you can without that; if nothing is left to do, "+
+		"end with `RALPH_RESULT: blocked: ` and what a person has to do.",
 		failure{Refused: true})
 }
 

@@ -107,7 +107,7 @@ func TestManyProtectedPathsStaySmall(t *testing.T) {
 		}
 	}
 	last := s.Findings[len(s.Findings)-1].Text
-	if notified != 1 || len(s.Findings) > 50 || last != "4980 more protected paths were put back at T1" {
+	if notified != 1 || len(s.Findings) > 50 || last != "4980 more paths were put back at T1" {
 		t.Errorf("people are notified %d times, of %d findings, the last %q", notified, len(s.Findings), last)
 	}
 	if stored, err := loop.Encode(s); err != nil || len(stored) > 200<<10 {

@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"slices"
 	"time"
 
@@ -117,9 +118,9 @@ type Proposal struct {
 	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
-	// Protected are the first of the paths that the call changed, only a person may change,
-	// and were put back.
-	Protected []Refusal `json:",omitempty"`
+	// Held are the first of the paths that the call changed and that cannot be part of a commit
+	// of an agent's: they were put back.
+	Held []Refusal `json:",omitempty"`
 	// Final is the agent's last message on one line.
 	Final string
 	// Failed says why the call itself came to nothing, "" if it did not.
@@ -187,7 +188,7 @@ type State struct {
 	// none where the run works one after the other.
 	Calls []Call `json:",omitempty"`
 
-	// read is the progress file that was read last; it is not stored.
+	// read is Progress, once it was read; it is not stored.
 	read readProgress
 }
 
@@ -450,23 +451,26 @@ func standing(at Stage) run.TaskStatus {
 	}
 }
 
-// document reads a progress file of this state. Most steps read the text that
-// the step before has read. The document is the caller's own.
-func (s *State) document(text string) (*progress.Doc, error) {
-	if s.read.doc == nil || s.read.text != text {
-		doc, err := progress.Parse([]byte(text))
-		if err != nil {
-			return nil, err
-		}
-		s.read = readProgress{text, doc}
+// load reads the accepted progress file, where the state has not read it yet.
+func (s *State) load() error {
+	if s.read.doc != nil && s.read.text == s.Progress {
+		return nil
 	}
-	return s.read.doc.Clone(), nil
+	doc, err := progress.Parse([]byte(s.Progress))
+	if err != nil {
+		return fmt.Errorf("read the accepted progress: %w", err)
+	}
+	s.read = readProgress{s.Progress, doc}
+	return nil
 }
 
-// text is the text of doc, which is known by it from then on.
-func (s *State) text(doc *progress.Doc) string {
+// doc is the accepted progress file, the caller's own. What takes a step has loaded it.
+func (s *State) doc() *progress.Doc { return s.read.doc.Clone() }
+
+// accept makes doc the accepted progress file.
+func (s *State) accept(doc *progress.Doc) {
 	s.read = readProgress{string(doc.Bytes()), doc.Clone()}
-	return s.read.text
+	s.Progress = s.read.text
 }
 
 // PullRequest is where the run's work is reviewed.

@@ -63,6 +63,9 @@ func (e *Engine) Steer(ctx context.Context, s State, w Wish) (State, string, err
 		return s, "", ErrNotNow
 	}
 	next := s.copied()
+	if err := next.load(); err != nil {
+		return s, "", err
+	}
 	said, err := e.steer(ctx, &next, w)
 	if err != nil {
 		return s, "", err
@@ -83,10 +86,7 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	if !interrupt && !s.betweenTasks() {
 		return "", ErrNotNow
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return "", fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	said, err := s.change(doc, w)
 	if err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	if err := s.cover(doc); err != nil {
 		return "", err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	s.noteMerged([]string{said})
 	if interrupt {
 		return said, e.interrupt(ctx, s)
@@ -302,9 +302,6 @@ func (e *Engine) raiseBudget(ctx context.Context, s *State, w Wish) (string, err
 	if s.Stage != stageEnd {
 		return said, nil
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return "", fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	return said, e.workOn(ctx, s, doc)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -111,9 +112,9 @@ type Engine struct {
 	Held func(ctx context.Context) (bool, error)
 	// Now is the clock.
 	Now func() time.Time
-	// KeepAttempt keeps what a failed attempt changed, for people to look at and to apply, in the
-	// place of what was kept of the task before; nil keeps nothing. kept is false where it is too
-	// much, or nothing.
+	// KeepAttempt keeps what a failed attempt changed, for people to look at and to take over, in
+	// the place of what was kept of the task before; nil keeps nothing. kept is false where
+	// there is nothing.
 	KeepAttempt func(ctx context.Context, a FailedAttempt) (kept bool, err error)
 	// Emit tells what happens; nil tells nobody.
 	Emit func(run.Event)
@@ -123,6 +124,9 @@ type Engine struct {
 // that was handed in and the step may be repeated.
 func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	s := old.copied()
+	if err := s.load(); err != nil {
+		return old, Next{}, err
+	}
 	next, err := e.step(ctx, &s)
 	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
 		return e.laidAnew(ctx, old)
@@ -304,6 +308,7 @@ func (e *Engine) finish(s *State, reason run.EndReason, detail string) (Next, er
 	return Next{}, nil
 }
 
+// emit tells of an event, with what all events of a run tell.
 func (e *Engine) emit(ev run.Event, s *State) {
 	if e.Emit == nil {
 		return
@@ -313,21 +318,26 @@ func (e *Engine) emit(ev run.Event, s *State) {
 	if ev.Kind == run.EventRunEnded {
 		ev.Iteration = s.Iteration
 	}
+	tasks := s.standings()
+	if i := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == ev.TaskID }); i >= 0 {
+		ev.TaskTitle = tasks[i].Title
+	}
 	switch ev.Kind { //nolint:exhaustive // the others leave the tasks as they are
 	case run.EventRunStarted, run.EventPlanned, run.EventIteration, run.EventAgentStarted, run.EventGateStarted,
-		run.EventAttemptFailed, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited, run.EventRunEnded:
-		ev.Tasks = s.standings()
+		run.EventAttemptFailed, run.EventTaskGoesOn, run.EventTaskDone, run.EventTaskBlocked, run.EventEdited,
+		run.EventRunEnded:
+		ev.Tasks = tasks
+		ev.Done, ev.Total = progress.Counts(tasks)
 	}
 	e.Emit(ev)
 }
 
 // standings are the tasks as they stand at this moment.
 func (s *State) standings() []run.Task {
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return nil // it is told where it matters
+	if s.load() != nil {
+		return nil // the next step says so
 	}
-	tasks := doc.Tasks()
+	tasks := s.read.doc.Tasks()
 	for i := range tasks {
 		tasks[i].Status = s.Standing(tasks[i])
 	}

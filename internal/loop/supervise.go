@@ -38,10 +38,9 @@ func (e *Engine) call(ctx context.Context, s *State, doc *progress.Doc, task run
 		s.Guidance = []string{d.Guidance}
 	}
 	s.nextIteration()
-	done, total := progress.Counts(doc.Tasks())
 	e.emit(run.Event{
-		Kind: run.EventIteration, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(d.Verdict),
-		Signals: s.lastSignals(task.ID), Done: done, Total: total,
+		Kind: run.EventIteration, TaskID: task.ID, Verdict: string(d.Verdict),
+		Signals: s.lastSignals(task.ID),
 	}, s)
 	return e.prepareAgent(s, job, d.Role, task.ID)
 }
@@ -52,7 +51,7 @@ func (e *Engine) tellVerdict(s *State, task run.Task, d Decision) {
 		return
 	}
 	e.emit(run.Event{
-		Kind: run.EventVerdict, TaskID: task.ID, TaskTitle: task.Title, Verdict: string(d.Verdict),
+		Kind: run.EventVerdict, TaskID: task.ID, Verdict: string(d.Verdict),
 		Signals: s.lastSignals(task.ID), Text: fmt.Sprintf("%s: %s", d.inWords(), d.Reason),
 	}, s)
 }
@@ -94,14 +93,15 @@ func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, d Deci
 		if err := doc.Block(t.ID, oneLine(blockReason(*s, d), maxBlockReason)); err != nil {
 			return Next{}, fmt.Errorf("block %s: %w", t.ID, err)
 		}
-		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, TaskTitle: t.Title, Text: d.Reason}, s)
+		s.accept(doc)
+		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, Text: d.Reason}, s)
 	}
 	s.Kept, s.Advanced = nil, false
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
+	s.accept(doc)
 	s.Diagnostics = d.Diagnostics
-	s.Progress = s.text(doc)
 	s.TaskID, s.Brief = "", Brief{}
 	s.Stage = stagePick
 	return Next{}, nil
@@ -149,10 +149,7 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if err := e.layOut(ctx, s, from); err != nil {
 		return Next{}, err
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	parent := run.Task{ID: s.TaskID}
 	if t, ok := doc.Task(s.TaskID); ok {
 		parent = t
@@ -180,15 +177,14 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	s.noteAuthor(s.person(parent), ids...)
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it
 	s.endRecord()
-	done, total := progress.Counts(doc.Tasks())
-	e.emit(run.Event{
-		Kind: run.EventPlanned, TaskID: s.TaskID, Done: done, Total: total,
-		Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids)),
-	}, s)
 	if err := s.await(doc, ids); err != nil {
 		return Next{}, err
 	}
-	s.Progress = s.text(doc)
+	s.accept(doc)
+	e.emit(run.Event{
+		Kind: run.EventPlanned, TaskID: s.TaskID,
+		Text: fmt.Sprintf("%s was split into %d parts", s.TaskID, len(ids)),
+	}, s)
 	s.Brief = Brief{}
 	s.TaskID = ""
 	return Next{}, e.handOn(ctx, s, doc.Tasks(), ids)
@@ -300,10 +296,7 @@ func (e *Engine) takeReview(ctx context.Context, s *State) (Next, error) {
 		s.Phase, s.Stage = run.PhaseFinishing, stageFinal
 		return Next{}, nil
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	for _, t := range added[:min(len(added), maxReviewTasks)] {
 		id, err := doc.AddTask(t)
 		if err != nil {
@@ -317,11 +310,10 @@ func (e *Engine) takeReview(ctx context.Context, s *State) (Next, error) {
 	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
 		return Next{}, fmt.Errorf("set the status: %w", err)
 	}
-	done, total := progress.Counts(doc.Tasks())
+	s.accept(doc)
 	e.emit(run.Event{
-		Kind: run.EventPlanned, Done: done, Total: total, Text: fmt.Sprintf("the review asks for %d more tasks", total-done),
+		Kind: run.EventPlanned, Text: fmt.Sprintf("the review asks for %d more tasks", min(len(added), maxReviewTasks)),
 	}, s)
-	s.Progress = s.text(doc)
 	s.TaskID = ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	return Next{}, nil

@@ -40,10 +40,7 @@ func (s *State) holdsProgress(path string) bool {
 
 // judge takes what is the agent's own to say in progress.md.
 func (e *Engine) judge(ctx context.Context, s *State) error {
-	before, err := s.document(s.Progress)
-	if err != nil {
-		return fmt.Errorf("read the accepted progress: %w", err)
-	}
+	before := s.doc()
 	after, unreadable, err := e.leftProgress(ctx, s)
 	if err != nil {
 		return err
@@ -67,7 +64,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 		}
 	}
 	s.Violations = verdict.Violations
-	s.Progress = s.text(verdict.Accepted)
+	s.accept(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
 		ev.Signal = signal(s.Proposal.Claim, verdict.ClaimedDone)
@@ -95,7 +92,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 // sinceBegan is what an agent has left of progress.md, with what others did to that since
 // the agent began.
 func (s *State) sinceBegan(now, left *progress.Doc) (*progress.Doc, error) {
-	began, err := s.document(s.Began)
+	began, err := progress.Parse([]byte(s.Began))
 	if err != nil {
 		return nil, fmt.Errorf("read the progress that the agent found: %w", err)
 	}
@@ -175,10 +172,7 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 
 // takeTasks gives the tasks of a call that was to write some, whose notes are taken.
 func (e *Engine) takeTasks(ctx context.Context, s *State) ([]run.Task, error) {
-	before, err := s.document(s.Progress)
-	if err != nil {
-		return nil, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	before := s.doc()
 	after, _, err := e.leftProgress(ctx, s)
 	if err != nil {
 		return nil, err
@@ -189,7 +183,7 @@ func (e *Engine) takeTasks(ctx context.Context, s *State) ([]run.Task, error) {
 		}
 	}
 	verdict := progress.JudgeAdded(before, after)
-	s.Progress = s.text(verdict.Accepted)
+	s.accept(verdict.Accepted)
 	if s.Proposal.Failed != "" {
 		return nil, nil // half a list would pass for the whole
 	}
@@ -288,10 +282,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 	s.Failure = s.withObjection(why, f)
 	short := oneLine(why, 300)
 	s.lastCall(func(it *Iteration) { it.Note = short })
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return Next{}, fmt.Errorf("read the accepted progress: %w", err)
-	}
+	doc := s.doc()
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
 		return Next{}, err
@@ -305,16 +296,13 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 	if err := e.appendLog(s, doc, "", short); err != nil {
 		return Next{}, err
 	}
-	done, total := progress.Counts(doc.Tasks())
-	ev := run.Event{
-		Kind: run.EventAttemptFailed, TaskID: task.ID, TaskTitle: task.Title, Done: done, Total: total, Text: short, Kept: kept,
-	}
+	ev := run.Event{Kind: run.EventAttemptFailed, TaskID: task.ID, Text: short, Kept: kept}
 	if f.Check != nil {
 		head, _, _ := strings.Cut(why, " It printed:\n\n")
 		ev.Text, ev.Gate, ev.Lines = oneLine(head, 300), f.Check.Gate, gate.FailureLines(f.Check.Output)
 	}
 	e.emit(ev, s)
-	s.Progress = s.text(doc)
+	s.accept(doc)
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
 	if s.Limits.TaskAttempts > 0 && s.Attempts[s.TaskID] >= s.Limits.TaskAttempts {
 		// Whatever the run stops for next, people should find the task blocked.
@@ -332,25 +320,34 @@ func (e *Engine) keepRefused(ctx context.Context, s *State, why string) bool {
 	if e.KeepAttempt == nil || s.Draft.Change == "" || s.TaskID == "" {
 		return false
 	}
-	doc, err := s.document(s.Progress)
-	if err != nil {
-		return false // which whoever goes on will find
+	a := FailedAttempt{
+		Run: s.Run, Iteration: s.Number, Head: s.Head, From: s.HeadTree, Why: oneLine(why, maxTried),
 	}
-	a := FailedAttempt{Run: s.Run, Iteration: s.Number, To: s.Draft.Change, Why: oneLine(why, maxTried)}
-	if a.Task, err = findTask(doc, s.TaskID); err != nil {
-		return false
-	}
-	a.From, err = e.withoutNotes(ctx, s.HeadTree)
-	kept := false
-	if err == nil {
-		kept, err = e.KeepAttempt(ctx, a)
-	}
+	a.Task, _ = s.doc().Task(s.TaskID)
+	kept, err := e.keepAttempt(ctx, s, a)
 	if err != nil {
 		e.emit(run.Event{
 			Kind: run.EventTrouble, TaskID: s.TaskID, Text: "the refused work could not be kept: " + err.Error(),
 		}, s)
 	}
 	return kept
+}
+
+// keepAttempt keeps a failed attempt together with the run's notes as they were before it; not
+// one that holds a secret.
+func (e *Engine) keepAttempt(ctx context.Context, s *State, a FailedAttempt) (kept bool, err error) {
+	plain, err := e.withoutNotes(ctx, s.HeadTree)
+	if err != nil {
+		return false, err
+	}
+	leaks, err := e.Trees.Secrets(ctx, plain, s.Draft.Change)
+	if err != nil || len(leaks) > 0 {
+		return false, err
+	}
+	if a.To, _, err = e.Trees.Fold(ctx, plain, s.HeadTree, s.Draft.Change); err != nil {
+		return false, err
+	}
+	return e.KeepAttempt(ctx, a)
 }
 
 // signal says what an agent's last words claim, for the record.

@@ -31,6 +31,8 @@ type world struct {
 	now   time.Time
 	trees map[string]files
 	work  files
+	// tools are directories of the work tree that tools make.
+	tools []string
 	// links are paths of the work tree that are not plain files.
 	links map[string]bool
 
@@ -56,7 +58,6 @@ type world struct {
 	took    time.Duration
 	removed map[string]bool
 	stopped []string
-	screen  func([]loop.Change) []loop.Refusal
 	// defaultTree is that of the default branch, where it is not what the work begins
 	// from; warm says that its caches are kept.
 	defaultTree string
@@ -91,8 +92,7 @@ func newWorld(t testing.TB) *world {
 		t: t, now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC),
 		trees: map[string]files{}, links: map[string]bool{},
 		agents: map[string]loop.AgentStatus{}, gates: map[string]loop.GateStatus{}, removed: map[string]bool{},
-		gate:   func(files, string) bool { return true },
-		screen: func([]loop.Change) []loop.Refusal { return nil },
+		gate: func(files, string) bool { return true },
 	}
 	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
 		w.work["src/"+s.TaskID+".txt"] = "done"
@@ -172,6 +172,9 @@ func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for path := range w.links {
 		refused = append(refused, loop.Refusal{Path: path, Reason: "it is a link"})
+	}
+	for _, path := range w.tools {
+		refused = append(refused, loop.Refusal{Path: path, Reason: "of a tool", LeftOut: true})
 	}
 	return w.store(w.work), refused, nil
 }
@@ -364,11 +367,11 @@ func (w *world) Show(_ context.Context, s loop.State) (*loop.PullRequest, error)
 	return pr, nil
 }
 
-func (w *world) Screen(_ loop.State, changes []loop.Change) loop.Screened {
-	got := loop.Screened{Refused: w.screen(changes)}
+func (w *world) Screen(_ loop.State, changes []loop.Change) []loop.Refusal {
+	var got []loop.Refusal
 	for _, c := range changes {
 		if strings.HasPrefix(c.Path, "protected/") {
-			got.Protected = append(got.Protected, loop.Refusal{Path: c.Path, Reason: "is a person's"})
+			got = append(got, loop.Refusal{Path: c.Path, Reason: "is a person's"})
 		}
 	}
 	return got

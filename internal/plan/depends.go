@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -21,12 +19,9 @@ var dependRE = strs.Lazy(`(?i)(?:^|\s)[(\[]?depends on: *(T\d{1,6}(?:(?: *[,;&+]
 // idRE is the id of a task.
 var idRE = strs.Lazy(`T0*([1-9]\d{0,5})`)
 
-// dottedRE finds an id of a plan's own, such as T1.3, which is not that of T1.
-var dottedRE = strs.Lazy(`^T\d+\.\d`)
-
 // depend has tasks wait for those that the text names. In a list without ids T1 is
 // the first task, T2 the second, and so on. What names no task is said in Findings.
-func (p *Plan) depend(blocks []block) {
+func (p *Plan) depend() {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		if m := dependRE().FindStringSubmatch(t.Title); m != nil {
@@ -47,9 +42,6 @@ func (p *Plan) depend(blocks []block) {
 			}
 		}
 	}
-	for _, b := range blocks {
-		p.nameless(b.items)
-	}
 }
 
 // number gives the tasks of a list without ids the ids that they are named by
@@ -61,21 +53,6 @@ func number(tasks []run.Task) {
 	}
 	for i := range tasks {
 		tasks[i].ID = "T" + strconv.Itoa(i+1)
-	}
-}
-
-// nameless finds the tasks that are said to depend on something that is no id.
-func (p *Plan) nameless(items []item) {
-	for _, it := range items {
-		for _, c := range it.children {
-			label, on, ok := strings.Cut(c.text, ":")
-			label, on = strings.Trim(label, "*_ "), strings.Trim(on, "*_ ")
-			ok = ok && it.box && progress.IsDepends(label) && !strings.EqualFold(label, "after")
-			if at := idRE().FindStringIndex(on); ok && on != "" && (at == nil || at[0] > 0 || dottedRE().MatchString(on)) {
-				p.ignored(it.text, on)
-			}
-		}
-		p.nameless(it.children)
 	}
 }
 

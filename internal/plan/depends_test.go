@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,9 @@ func TestDependencies(t *testing.T) {
 	t.Parallel()
 	nothing := func(title, on string) string {
 		return "The task “" + title + "” depends on “" + on + "”, which is not a task in the plan; the dependency is ignored."
+	}
+	noID := func(line int, text string) string {
+		return fmt.Sprintf("Line %d, “%s”, names no task of the plan by its id; the dependency is ignored.", line, text)
 	}
 	tests := map[string]struct {
 		body     string
@@ -38,11 +42,11 @@ func TestDependencies(t *testing.T) {
 			"- [ ] T1 a\n- [ ] b\n  - Depends on: T2\n", []string{"T1", " T2"}, []string{nothing("b", "T2")},
 		},
 		"no id": {
-			"- [ ] a\n- [ ] b\n  - Depends on: the release\n", []string{"", ""}, []string{nothing("b", "the release")},
+			"- [ ] a\n- [ ] b\n  - Depends on: the release\n", []string{"", ""}, []string{noID(3, "Depends on: the release")},
 		},
 		"another issue": {"Depends on: #12\n\n- [ ] a\n- [ ] b\n", []string{"", ""}, nil},
 		"another issue, of a task": {
-			"- [ ] a\n- [ ] b\n  - Depends on: #12\n", []string{"", ""}, []string{nothing("b", "#12")},
+			"- [ ] a\n- [ ] b\n  - Depends on: #12\n", []string{"", ""}, []string{noID(3, "Depends on: #12")},
 		},
 		"criteria are no task": {
 			"- [ ] a\n- [ ] b\n  - Depends on: T1\n\n## Acceptance criteria\n- [ ] c\n", []string{"T1", "T2 T1"}, nil,

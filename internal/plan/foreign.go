@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -11,10 +12,9 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// fromForeign makes a plan of a task file of another system: its tasks are
-// those of the check list it converts to, with their ids there in brackets
-// before the titles. The text is the file itself where that is Markdown, else
-// the check list, with what was learned below.
+// fromForeign makes a plan of a task file of another system: its tasks, with their ids there
+// in brackets before the titles. The text is the file itself where that is Markdown, else
+// what it says in words, with what was learned below.
 func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, error) {
 	f, err := formats.Parse(format, name, src)
 	if err != nil {
@@ -26,31 +26,19 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 			Message: name + " has no tasks", Hint: "add tasks to it, or describe what to do in a Markdown file",
 		}
 	}
-	p := Plan{Title: strs.OneLine(v.Title)}
-	var list []byte
-	if p.Tasks, list, err = converted(f); err != nil {
-		return Plan{}, err
+	text, removed := progress.Clean(f.Text())
+	p := Plan{
+		Title: cmp.Or(strs.OneLine(v.Title), strs.OneLine(stem(name))), Text: strings.TrimSpace(text),
+		Tasks: v.RunTasks(), Removed: removed, Branch: v.Branch,
 	}
-	if format == formats.PRD {
-		src, p.Branch = list, v.Branch
-	} else {
-		p.unread(string(src))
-	}
-	p.depend(nil)
-	text, removed := progress.Clean(string(src))
-	p.Text, p.Removed = strings.TrimSpace(text), removed
-	if p.Title == "" {
-		p.Title = strs.OneLine(stem(name))
-	}
+	p.depend()
+	p.unread(f.Unread())
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {
 		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", path.Base(name)), err)
 	}
 	p.NoCommit = doc.HasLine(noCommit)
-	if format == formats.PRD {
-		format = formats.Checklist // as which it was written above
-	}
-	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
+	p.SHA256 = sum(p.Title, f.Unworked())
 	if err := f.Attach(notes); err != nil {
 		return Plan{}, err
 	}

@@ -24,7 +24,7 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 			"prd.json", `{"project": "MyApp", "branchName": "ralph/x", "userStories": [
 				{"id": "US-002", "title": "Second", "priority": 2, "passes": false, "notes": "blocked: no key"},
 				{"id": "US-001", "title": "First", "description": "As a user", "priority": 1, "passes": true, "acceptanceCriteria": ["works"]}]}`,
-			"MyApp", "- Story: As a user",
+			"MyApp", "## US-001 First\n\n- As a user\n",
 			[]run.Task{
 				{Title: "[US-001] First", Priority: 1, Accept: []string{"works"}, Status: run.TaskDone},
 				{Title: "[US-002] Second", Priority: 2, Status: run.TaskBlocked, Reason: "no key"},

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -113,22 +112,9 @@ func (p *Plan) attach(name string, notes []byte) error {
 	}
 	v := f.Plan()
 	if len(v.Tasks) > 0 {
-		if p.Tasks, _, err = converted(f); err != nil {
-			return err
-		}
+		p.Tasks = v.RunTasks()
 	}
 	p.append("Codebase Patterns", v.Patterns)
 	p.append("Learnings", v.Learnings)
 	return nil
-}
-
-// converted are the tasks of a file of another system, with the check list that
-// they were read from.
-func converted(f *formats.File) (tasks []run.Task, list []byte, err error) {
-	list = formats.CheckList(f)
-	doc, err := progress.Parse(list)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the tasks of %s: %w", f.Name(), err)
-	}
-	return doc.Tasks(), list, nil
 }

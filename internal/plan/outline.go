@@ -22,99 +22,6 @@ const (
 	maxCriterion = 500 // bytes
 )
 
-type blockKind int
-
-const (
-	blockHeading blockKind = iota
-	blockProse
-	blockList
-	blockCode
-	blockHTML
-)
-
-// block is one block at the top level of a text; what stands in a quote counts
-// as standing there.
-type block struct {
-	kind  blockKind
-	level int      // of a heading
-	lines []string // of everything but a list
-	items []item   // of a list
-	quote bool
-}
-
-// item is one item of a list.
-type item struct {
-	text     string // its first paragraph, on one line, without a check box
-	box      bool
-	children []item
-}
-
-// outline reads the blocks of a text, which package progress has parsed before:
-// so it is not nested too deeply.
-func outline(s string) []block {
-	src := []byte(s)
-	o := outliner{src: src}
-	o.walk(parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...)).Parse(text.NewReader(src)), false)
-	return o.blocks
-}
-
-type outliner struct {
-	src    []byte
-	blocks []block
-}
-
-func (o *outliner) walk(n ast.Node, quote bool) {
-	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
-		b := block{quote: quote}
-		switch c := c.(type) {
-		case *ast.Heading:
-			b.kind, b.level, b.lines = blockHeading, c.Level, []string{strs.OneLine(strings.Join(o.lines(c), " "))}
-		case *ast.Paragraph, *ast.TextBlock:
-			b.kind, b.lines = blockProse, o.lines(c)
-		case *ast.List:
-			b.kind, b.items = blockList, o.items(c)
-		case *ast.FencedCodeBlock, *ast.CodeBlock:
-			b.kind, b.lines = blockCode, o.lines(c)
-		case *ast.HTMLBlock:
-			b.kind, b.lines = blockHTML, o.lines(c)
-		case *ast.Blockquote:
-			o.walk(c, true)
-			continue
-		default:
-			continue
-		}
-		o.blocks = append(o.blocks, b)
-	}
-}
-
-func (o *outliner) lines(n ast.Node) []string {
-	out := make([]string, 0, n.Lines().Len())
-	for i := range n.Lines().Len() {
-		seg := n.Lines().At(i)
-		out = append(out, strings.TrimRight(string(seg.Value(o.src)), "\r\n"))
-	}
-	return out
-}
-
-func (o *outliner) items(list ast.Node) []item {
-	var out []item
-	for n := list.FirstChild(); n != nil; n = n.NextSibling() {
-		var it item
-		first := n.FirstChild()
-		if first != nil && (first.Kind() == ast.KindTextBlock || first.Kind() == ast.KindParagraph) {
-			it.text = strs.OneLine(strings.Join(o.lines(first), " "))
-			it.text, it.box = unboxed(it.text)
-		}
-		for c := first; c != nil; c = c.NextSibling() {
-			if c.Kind() == ast.KindList {
-				it.children = append(it.children, o.items(c)...)
-			}
-		}
-		out = append(out, it)
-	}
-	return out
-}
-
 // unboxed takes the check box off the start of an item.
 func unboxed(s string) (rest string, box bool) {
 	for _, b := range [...]string{"[ ]", "[x]", "[X]"} {
@@ -123,19 +30,6 @@ func unboxed(s string) (rest string, box bool) {
 		}
 	}
 	return s, false
-}
-
-// flat lists the texts of items and of what is nested in them. An item that only
-// introduces others is left out.
-func flat(items []item) []item {
-	var out []item
-	for _, it := range items {
-		if it.text != "" && (len(it.children) == 0 || !strings.HasSuffix(it.text, ":")) {
-			out = append(out, it)
-		}
-		out = append(out, flat(it.children)...)
-	}
-	return out
 }
 
 // acceptNames are what people call the list of what has to hold at the end.
@@ -151,8 +45,9 @@ var acceptRE = strs.Lazy(`(?i)^(?:\*\*|__)?(?:accept|acceptance|acceptance crite
 // criteria collects the acceptance criteria of the whole: what stands below a
 // heading or a label that says so, and the lines that begin with such a word.
 // Those of single tasks are nested below their check boxes and stay with them.
-// boxes are those that were written as check boxes.
-func criteria(blocks []block) (all []string, boxes map[string]bool) {
+// boxes are those that were written as check boxes. package progress has parsed the
+// text before: so it is not nested too deeply.
+func criteria(s string) (all []string, boxes map[string]bool) {
 	boxes = map[string]bool{}
 	seen := map[string]bool{}
 	add := func(s string) {
@@ -163,22 +58,21 @@ func criteria(blocks []block) (all []string, boxes map[string]bool) {
 		seen[s] = true
 		all = append(all, s)
 	}
+	src := []byte(s)
+	root := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...)).Parse(text.NewReader(src))
 	level := 0 // of the heading we are below; 0 is none
 	label := false
-	for _, b := range blocks {
-		if b.quote {
-			continue
-		}
-		switch b.kind {
-		case blockHeading:
+	for n := root.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Heading:
 			label = false
-			if acceptNames()[fold(b.lines[0])] {
-				level = b.level
-			} else if b.level <= level {
+			if acceptNames()[fold(strings.Join(words(n, src), " "))] {
+				level = n.Level
+			} else if n.Level <= level {
 				level = 0
 			}
-		case blockProse:
-			lines := b.lines
+		case *ast.Paragraph:
+			lines := words(n, src)
 			if label = isLabel(lines[0]); label {
 				lines = lines[1:]
 			}
@@ -191,28 +85,64 @@ func criteria(blocks []block) (all []string, boxes map[string]bool) {
 					add(m[1])
 				}
 			}
-		case blockList:
-			for _, it := range flat(b.items) {
-				m := acceptRE().FindStringSubmatch(it.text)
+		case *ast.List:
+			texts, boxed := items(n, src)
+			for _, it := range texts {
+				title, box := unboxed(it)
+				m := acceptRE().FindStringSubmatch(title)
 				switch {
-				case m != nil && (level > 0 || label || !hasBox(b.items)):
+				case m != nil && (level > 0 || label || !boxed):
 					add(m[1])
 				case level > 0 || label:
-					add(it.text)
-					boxes[it.text] = it.box
+					add(title)
+					boxes[title] = box
 				}
 			}
 			label = false
-		case blockCode: // scenarios, mostly
+		case *ast.FencedCodeBlock, *ast.CodeBlock: // scenarios, mostly
 			if level > 0 || label {
-				add(strings.Join(b.lines, " "))
+				add(strings.Join(words(n, src), " "))
 			}
 			label = false
-		case blockHTML:
+		case *ast.HTMLBlock:
 			label = false
 		}
 	}
 	return all, boxes
+}
+
+// words are the lines of a block of text.
+func words(n ast.Node, src []byte) (lines []string) {
+	for i := range n.Lines().Len() {
+		seg := n.Lines().At(i)
+		lines = append(lines, strings.TrimRight(string(seg.Value(src)), "\r\n"))
+	}
+	return lines
+}
+
+// items are the texts of a list and of those below it, each on one line; one that only
+// introduces others is left out. boxed: one of them has a check box.
+func items(list ast.Node, src []byte) (texts []string, boxed bool) {
+	for it := list.FirstChild(); it != nil; it = it.NextSibling() {
+		first, lists := "", 0
+		at := len(texts)
+		for c := it.FirstChild(); c != nil; c = c.NextSibling() {
+			switch k := c.Kind(); {
+			case k == ast.KindList:
+				below, more := items(c, src)
+				texts, boxed = append(texts, below...), boxed || more
+				lists++
+			case c == it.FirstChild() && (k == ast.KindTextBlock || k == ast.KindParagraph):
+				first = strs.OneLine(strings.Join(words(c, src), " "))
+			}
+		}
+		_, box := unboxed(first)
+		boxed = boxed || box
+		if first != "" && (lists == 0 || !strings.HasSuffix(first, ":")) {
+			texts = slices.Insert(texts, at, first)
+		}
+	}
+	return texts, boxed
 }
 
 // isLabel says whether a line is a heading by another means: the name alone,
@@ -221,11 +151,6 @@ func isLabel(line string) bool {
 	line = strings.TrimSpace(line)
 	return acceptNames()[fold(line)] && (strings.HasSuffix(strings.TrimRight(line, "*_"), ":") ||
 		strings.HasPrefix(line, "**") || strings.HasPrefix(line, "__"))
-}
-
-// hasBox says whether a list is one of tasks.
-func hasBox(items []item) bool {
-	return slices.ContainsFunc(items, func(it item) bool { return it.box || hasBox(it.children) })
 }
 
 // notWork are headings of forms below which boxes say something about the

@@ -79,12 +79,11 @@ func FromIssue(title, body string) (Plan, error) {
 	if p.Title == "" {
 		p.Title = firstLine(p.Text)
 	}
-	doc, err := progress.Parse([]byte(p.Text))
+	doc, err := progress.Parse([]byte(text))
 	if err != nil {
 		return Plan{}, unreadable("The issue", err)
 	}
 	p.fill(doc)
-	p.unread(text)
 	err = p.bounded("The issue")
 	return p, err
 }
@@ -107,10 +106,10 @@ func (p *Plan) bounded(what string) error {
 // fill reads tasks and criteria from the text, and hashes it.
 func (p *Plan) fill(doc *progress.Doc) {
 	var boxes map[string]bool
-	blocks := outline(p.Text)
-	p.Accept, boxes = criteria(blocks)
+	p.Accept, boxes = criteria(p.Text)
 	p.Tasks = tasks(doc.Tasks(), boxes)
-	p.depend(blocks)
+	p.depend()
+	p.unread(doc.Unread())
 	p.SHA256 = sum(p.Title, p.Text)
 }
 
@@ -139,7 +138,7 @@ func fromFile(name string, src, notes []byte) (Plan, error) {
 	if format.Foreign() {
 		return fromForeign(format, name, src, notes)
 	}
-	doc, err := progress.Parse([]byte(p.Text))
+	doc, err := progress.Parse([]byte(text))
 	if err != nil {
 		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", name), err)
 	}
@@ -149,7 +148,6 @@ func fromFile(name string, src, notes []byte) (Plan, error) {
 	}
 	p.NoCommit = doc.HasLine(noCommit)
 	p.fill(doc)
-	p.unread(text)
 	p.SHA256 = sum(p.Title, unworked(format, name, p.Text))
 	if len(notes) == 0 {
 		return p, nil

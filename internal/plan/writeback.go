@@ -5,9 +5,7 @@ import (
 	"path"
 	"time"
 
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // Work is what a run has done of a plan, for the file that the plan came from.
@@ -90,16 +88,5 @@ func unworked(format formats.Format, name, text string) string {
 	if err != nil {
 		return text
 	}
-	var open []formats.StatusChange
-	for i := range file.Plan().Tasks {
-		open = append(open, formats.StatusChange{Task: i, Status: run.TaskOpen})
-	}
-	if len(open) == 0 || file.Apply(open...) != nil {
-		return text
-	}
-	doc, err := progress.Parse(file.Bytes())
-	if err != nil || format == formats.Checklist || doc.Status() == "" || doc.SetStatus(progress.StatusInProgress) != nil {
-		return string(file.Bytes())
-	}
-	return string(doc.Bytes())
+	return file.Unworked()
 }

@@ -38,11 +38,16 @@ func StartDetached(c Cmd) (*Detached, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 
+	sys := &syscall.SysProcAttr{}
+	if c.Sys != nil {
+		*sys = *c.Sys
+	}
+	sys.Setsid = true
 	p, err := os.StartProcess(c.Path, append([]string{c.Path}, c.Args...), &os.ProcAttr{
 		Dir:   c.Dir,
 		Env:   c.env(),
 		Files: append([]*os.File{stdin, stdout, stderr}, c.ExtraFiles...),
-		Sys:   &syscall.SysProcAttr{Setsid: true},
+		Sys:   sys,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

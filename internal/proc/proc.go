@@ -57,6 +57,8 @@ type Cmd struct {
 	Grace time.Duration
 	// ExtraFiles are inherited as descriptors 3, 4, …
 	ExtraFiles []*os.File
+	// Sys is how a detached process begins, besides in a session of its own.
+	Sys *syscall.SysProcAttr
 }
 
 // Result is what a process left behind.

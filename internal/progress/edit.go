@@ -120,10 +120,10 @@ func (d *Doc) SetStatus(s string) error {
 	if len(lines) == 0 {
 		return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), s))
 	}
-	ps := []patch{{lines[0].start, lines[0].stop, s}}
+	ps := []Patch{{lines[0].start, lines[0].stop, s}}
 	for _, l := range lines[1:] {
 		if d.isMarker(l) {
-			ps = append(ps, patch{lineStart(d.src, l.start), lineEnd(d.src, l.start), ""})
+			ps = append(ps, Patch{lineStart(d.src, l.start), lineEnd(d.src, l.start), ""})
 		}
 	}
 	return d.patch(ps...)

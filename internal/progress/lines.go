@@ -61,14 +61,6 @@ func labelled(s string) (kind lineKind, rest string) {
 	return kindOf(name), rest
 }
 
-// IsLabelled says whether s begins with a label that is read below a task:
-// "Accept:", "Depends on:", "Do:", "Files:", "Verify:" or "Commit:", or another
-// name of these.
-func IsLabelled(s string) bool {
-	kind, _ := labelled(s)
-	return kind != lineOther
-}
-
 // AddLine takes a labelled line over into t as Parse does with one below a task,
 // for those who find tasks by other rules. It says whether there was a label to
 // go by; dependencies are left to the caller.
@@ -270,16 +262,11 @@ func quoteCode(s string) string {
 	return fence + s + fence
 }
 
-// Line is a labelled line below a task, with a list below it or text behind it.
-type Line struct {
-	Label, Text string
-	Items       []string
-}
-
-// Lines are the labelled lines that say what a task does beside its title, but
-// for what it depends on. Each is fit to stand in a list below the task: it
-// opens no block, and is read back as what it is.
-func Lines(t run.Task) (lines []Line) {
+// Below is the list that says what a task does beside its title, but for what it depends on.
+// Its lines open no block, and are read back as what they are.
+func Below(t run.Task) string {
+	var b strings.Builder
+	line := func(label, text string) { b.WriteString(strings.TrimSuffix("- "+label+": "+text, " ") + "\n") }
 	var steps []string
 	for _, s := range t.Steps {
 		if s = inline(s, maxLine); s != "" {
@@ -288,30 +275,31 @@ func Lines(t run.Task) (lines []Line) {
 	}
 	switch {
 	case len(steps) == 1:
-		lines = append(lines, Line{Label: "Do", Text: steps[0]})
+		line("Do", steps[0])
 	case len(steps) > 1:
-		lines = append(lines, Line{Label: "Do", Items: steps})
+		line("Do", "")
+		b.WriteString("  - " + strings.Join(steps, "\n  - ") + "\n")
 	}
 	if files := fileList(t.Files); files != "" {
-		lines = append(lines, Line{Label: "Files", Text: files})
+		line("Files", files)
 	}
 	for _, a := range t.Accept {
 		if a = inline(a, maxLine); a != "" {
-			lines = append(lines, Line{Label: "Accept", Text: a})
+			line("Accept", a)
 		}
 	}
 	for _, c := range t.Checks {
 		if c = oneClean(c); c != "" {
-			lines = append(lines, Line{Label: labelVerify, Text: quoteCode(c)})
+			line(labelVerify, quoteCode(c))
 		}
 	}
 	if s := behind(t.Subject, maxTitle); s != "" {
 		if subjectOf(s) != s {
 			s = quoteCode(s)
 		}
-		lines = append(lines, Line{Label: "Commit", Text: s})
+		line("Commit", s)
 	}
-	return lines
+	return b.String()
 }
 
 func fileList(files []string) string {

@@ -59,7 +59,7 @@ func Merge(base, host, human *Doc) Merged {
 // removeTasks gives human without the tasks that the host removed and the person left alone.
 func (m *Merged) removeTasks(base, human *Doc, ours, person Delta) *Doc {
 	gone := make(map[int]bool)
-	var ps []patch
+	var ps []Patch
 	for i := range base.tasks {
 		b, k := &base.tasks[i], person.to[i]
 		switch {
@@ -69,7 +69,7 @@ func (m *Merged) removeTasks(base, human *Doc, ours, person Delta) *Doc {
 		default:
 			gone[k] = true
 			start, stop := human.block(k)
-			ps = append(ps, patch{start, stop, ""})
+			ps = append(ps, Patch{start, stop, ""})
 		}
 	}
 	var want []task
@@ -141,7 +141,7 @@ func (m *Merged) mergeTasks(base, host, human *Doc, ours, person Delta) {
 
 // redo makes edits of the host's in one go.
 func (d *Doc) redo(edits []hostEdit) error {
-	var ps []patch
+	var ps []Patch
 	want := slices.Clone(d.tasks)
 	for _, e := range edits {
 		t := &want[e.place]
@@ -151,7 +151,7 @@ func (d *Doc) redo(edits []hostEdit) error {
 			continue
 		}
 		start, stop := d.block(e.place)
-		ps = append(ps, patch{start, stop, d.withEOL(e.lines)})
+		ps = append(ps, Patch{start, stop, d.withEOL(e.lines)})
 		t.ID, t.Title, t.Status = e.task.ID, e.task.Title, e.task.Status
 	}
 	return d.changeTasks(want, ps...)
@@ -170,14 +170,14 @@ func (d *Doc) block(i int) (start, stop int) {
 }
 
 // statusPatches give t the box and the mark of another.
-func (t *task) statusPatches(from *task) []patch {
+func (t *task) statusPatches(from *task) []Patch {
 	box, mark := " ", ""
 	if from.Status == run.TaskDone {
 		box = "x"
 	} else if from.mark != "" {
 		mark = markText(from.mark, from.Reason)
 	}
-	return []patch{{t.box, t.box + 1, box}, {t.suffix, t.textEnd, mark}}
+	return []Patch{{t.box, t.box + 1, box}, {t.suffix, t.textEnd, mark}}
 }
 
 // addTasks puts in the tasks that are new in host, each behind the one it follows there.
@@ -195,7 +195,7 @@ func (m *Merged) addTasks(host *Doc, ours, person Delta) {
 	free := newNumbers(m.Doc)
 	free.mentioned(string(m.Doc.src))
 	free.mentioned(string(host.src))
-	var ps []patch
+	var ps []Patch
 	both := make(map[string]bool)
 	for _, i := range person.added {
 		t := &m.Doc.tasks[i] // no task has come or gone since
@@ -203,11 +203,11 @@ func (m *Merged) addTasks(host *Doc, ours, person Delta) {
 		both[t.Title] = known
 		switch {
 		case known && id != t.ID && t.idEnd > 0:
-			ps = append(ps, patch{t.idStart, t.idEnd, id})
+			ps = append(ps, Patch{t.idStart, t.idEnd, id})
 		case known && id != t.ID:
-			ps = append(ps, patch{t.box + len(" ]"), t.box + len(" ]"), " " + id})
+			ps = append(ps, Patch{t.box + len(" ]"), t.box + len(" ]"), " " + id})
 		case !known && ids[t.ID] && t.ID != "":
-			ps = append(ps, patch{t.idStart, t.idEnd, free.next()})
+			ps = append(ps, Patch{t.idStart, t.idEnd, free.next()})
 		}
 	}
 	var fresh []run.Task
@@ -249,7 +249,7 @@ func (d *Doc) putBehind(host *Doc, fresh []run.Task) error {
 		}
 		fresh = fresh[1:]
 	}
-	var ps []patch
+	var ps []Patch
 	var want []task
 	for i := range d.tasks {
 		want = append(want, d.tasks[i])

@@ -92,7 +92,7 @@ type task struct {
 // (ErrTooDeep). Any other text parses; it may just hold nothing of interest.
 // The bytes are copied.
 func Parse(src []byte) (*Doc, error) {
-	if _, err := refuse(src); err != nil {
+	if _, err := Check(src); err != nil {
 		return nil, err
 	}
 	d := &Doc{}
@@ -105,8 +105,8 @@ func Parse(src []byte) (*Doc, error) {
 	return d, nil
 }
 
-// refuse says what keeps src from being a document, and at which byte.
-func refuse(src []byte) (at int, err error) {
+// Check says what keeps src from being a document, and at which byte.
+func Check(src []byte) (at int, err error) {
 	if len(src) > MaxSize {
 		return MaxSize, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(src), MaxSize)
 	}

@@ -177,7 +177,7 @@ func (d *Doc) AppendLog(r LogRow) error {
 		if d.src[at-1] != '\n' {
 			text = d.eol() + text
 		}
-		return d.patch(patch{at, at, text})
+		return d.patch(Patch{at, at, text})
 	}
 	return d.patch(d.tailPatch(d.heads[i].body, d.sectionEnd(i), d.withEOL(logHeader+row)))
 }

@@ -145,3 +145,33 @@ func (d *Doc) Section(name string) string {
 func (d *Doc) Notes() string {
 	return strings.TrimSpace(d.Section(SectionPatterns) + "\n" + d.Section(SectionLearnings))
 }
+
+// Headings are the names of the sections at any level, in lower case and without decoration.
+func (d *Doc) Headings() []string {
+	out := make([]string, len(d.heads))
+	for i, h := range d.heads {
+		out[i] = h.key
+	}
+	return out
+}
+
+// Above gives for each task, in the order of Tasks, the headings that it stands under, the
+// outermost first.
+func (d *Doc) Above() [][]string {
+	out := make([][]string, len(d.tasks))
+	var open []heading
+	next := 0
+	for i := range d.tasks {
+		for ; next < len(d.heads) && d.heads[next].start < d.tasks[i].item; next++ {
+			h := d.heads[next]
+			for len(open) > 0 && open[len(open)-1].level >= h.level {
+				open = open[:len(open)-1]
+			}
+			open = append(open, h)
+		}
+		for _, h := range open {
+			out[i] = append(out[i], h.text)
+		}
+	}
+	return out
+}

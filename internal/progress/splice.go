@@ -11,11 +11,10 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// patch replaces src[start:stop] of a document by text. Where start equals
-// stop, text is put in.
-type patch struct {
-	start, stop int
-	text        string
+// Patch replaces src[Start:Stop] of a text. Where Start equals Stop, Text is put in.
+type Patch struct {
+	Start, Stop int
+	Text        string
 }
 
 // patch makes many replacements in one go and parses the result once. The
@@ -23,17 +22,17 @@ type patch struct {
 // place come out in the order they are given, and before a replacement that
 // starts there. Ranges that overlap or lie outside are an error. On error d is
 // as before.
-func (d *Doc) patch(ps ...patch) error {
+func (d *Doc) patch(ps ...Patch) error {
 	return d.change(func(*Doc) error { return nil }, ps...)
 }
 
 // change is patch where the outcome is not an error of accept, which is given
 // the document to be.
-func (d *Doc) change(accept func(*Doc) error, ps ...patch) error {
+func (d *Doc) change(accept func(*Doc) error, ps ...Patch) error {
 	if len(ps) == 0 {
 		return nil
 	}
-	src, err := patched(d.src, ps)
+	src, err := Splice(d.src, ps)
 	if err != nil {
 		return err
 	}
@@ -48,28 +47,29 @@ func (d *Doc) change(accept func(*Doc) error, ps ...patch) error {
 	return nil
 }
 
-// patched is src with the replacements made.
-func patched(src []byte, ps []patch) ([]byte, error) {
+// Splice is src with the replacements made. Their ranges are those of src, in any order; those
+// that overlap or lie outside are an error.
+func Splice(src []byte, ps []Patch) ([]byte, error) {
 	ps = slices.Clone(ps)
-	slices.SortStableFunc(ps, func(a, b patch) int {
-		if a.start != b.start {
-			return a.start - b.start
+	slices.SortStableFunc(ps, func(a, b Patch) int {
+		if a.Start != b.Start {
+			return a.Start - b.Start
 		}
-		return a.stop - b.stop
+		return a.Stop - b.Stop
 	})
 	size, at := len(src), 0
 	for _, p := range ps {
-		if p.start < at || p.stop < p.start || p.stop > len(src) {
-			return nil, fmt.Errorf("progress: patch of bytes %d to %d behind byte %d of %d", p.start, p.stop, at, len(src))
+		if p.Start < at || p.Stop < p.Start || p.Stop > len(src) {
+			return nil, fmt.Errorf("progress: patch of bytes %d to %d behind byte %d of %d", p.Start, p.Stop, at, len(src))
 		}
-		size += len(p.text) - (p.stop - p.start)
-		at = p.stop
+		size += len(p.Text) - (p.Stop - p.Start)
+		at = p.Stop
 	}
 	out := make([]byte, 0, size)
 	at = 0
 	for _, p := range ps {
-		out = append(append(out, src[at:p.start]...), p.text...)
-		at = p.stop
+		out = append(append(out, src[at:p.Start]...), p.Text...)
+		at = p.Stop
 	}
 	return append(out, src[at:]...), nil
 }
@@ -104,7 +104,7 @@ func (d *Doc) place(name string) (at int, before, after string) {
 // tailPatch adds text, without a final newline, to the end of the stretch
 // src[body:end] that a heading owns. A blank line goes between it and what was
 // there.
-func (d *Doc) tailPatch(body, end int, text string) patch {
+func (d *Doc) tailPatch(body, end int, text string) Patch {
 	eol := d.eol()
 	text += eol
 	content := bytes.TrimRight(d.src[body:end], " \t\r\n")
@@ -119,38 +119,38 @@ func (d *Doc) tailPatch(body, end int, text string) patch {
 	if at < len(d.src) && len(bytes.TrimSpace(d.src[at:lineEnd(d.src, at)])) > 0 {
 		text += eol
 	}
-	return patch{at, at, text}
+	return Patch{at, at, text}
 }
 
 // contentPatch makes the section with heading i hold content and leaves the
 // blank lines around it alone; with i negative the section is made where it
 // belongs. There may be nothing to change.
-func (d *Doc) contentPatch(name string, i int, content string) (_ patch, change bool) {
+func (d *Doc) contentPatch(name string, i int, content string) (_ Patch, change bool) {
 	content = d.withEOL(strings.Trim(content, "\r\n"))
 	if i < 0 {
 		at, before, after := d.place(name)
 		if content != "" {
 			content += d.eol()
 		}
-		return patch{at, at, before + "## " + name + d.eol() + content + after}, true
+		return Patch{at, at, before + "## " + name + d.eol() + content + after}, true
 	}
 	return d.fillPatch(d.heads[i].body, d.sectionEnd(i), content)
 }
 
 // fillPatch makes content all there is in the stretch src[body:end], but for
 // blank lines at its ends.
-func (d *Doc) fillPatch(body, end int, content string) (_ patch, change bool) {
+func (d *Doc) fillPatch(body, end int, content string) (_ Patch, change bool) {
 	content = d.withEOL(strings.Trim(content, "\r\n"))
 	first, last := trimSpan(d.src, body, end)
 	switch {
 	case first == last && content == "":
-		return patch{}, false
+		return Patch{}, false
 	case first == last:
 		return d.tailPatch(body, end, content), true
 	case content == "":
-		return patch{body, min(end, lineEnd(d.src, last-1)), ""}, true
+		return Patch{body, min(end, lineEnd(d.src, last-1)), ""}, true
 	}
-	return patch{lineStart(d.src, first), last, content}, true
+	return Patch{lineStart(d.src, first), last, content}, true
 }
 
 // numbers hands out ids of tasks that are not in use.
@@ -228,16 +228,16 @@ func (d *Doc) named(tasks ...run.Task) (named []run.Task, ids []string) {
 }
 
 // idPatches give each task without an id of its own the next one.
-func (d *Doc) idPatches(n *numbers) (ps []patch) {
+func (d *Doc) idPatches(n *numbers) (ps []Patch) {
 	for i := range d.tasks {
 		t := &d.tasks[i]
 		switch {
 		case t.ID != "":
 		case t.idEnd > 0:
-			ps = append(ps, patch{t.idStart, t.idEnd, n.next()})
+			ps = append(ps, Patch{t.idStart, t.idEnd, n.next()})
 		default:
 			at := t.box + len(" ]")
-			ps = append(ps, patch{at, at, " " + n.next()})
+			ps = append(ps, Patch{at, at, " " + n.next()})
 		}
 	}
 	return ps

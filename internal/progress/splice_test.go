@@ -13,34 +13,34 @@ func TestPatch(t *testing.T) {
 	const src = bom + "## Tasks\n- [ ] T1 a\n- [ ] T2 b\n" // offsets do not count the mark
 	tests := []struct {
 		name    string
-		patches []patch
+		patches []Patch
 		want    string // "" is an error
 	}{
 		{"none", nil, src},
-		{"one", []patch{{12, 13, "x"}}, bom + "## Tasks\n- [x] T1 a\n- [ ] T2 b\n"},
+		{"one", []Patch{{12, 13, "x"}}, bom + "## Tasks\n- [x] T1 a\n- [ ] T2 b\n"},
 		{
-			"out of order", []patch{{29, 31, "c\n- [ ] d\n"}, {18, 19, "longer"}},
+			"out of order", []Patch{{29, 31, "c\n- [ ] d\n"}, {18, 19, "longer"}},
 			bom + "## Tasks\n- [ ] T1 longer\n- [ ] T2 c\n- [ ] d\n",
 		},
 		{
-			"at the ends", []patch{{31, 31, "- [ ] c\n"}, {0, 0, "# A\n"}},
+			"at the ends", []Patch{{31, 31, "- [ ] c\n"}, {0, 0, "# A\n"}},
 			bom + "# A\n## Tasks\n- [ ] T1 a\n- [ ] T2 b\n- [ ] c\n",
 		},
 		{
-			"insertions at one place keep their order", []patch{{20, 20, "- [ ] c\n"}, {20, 20, "- [ ] d\n"}},
+			"insertions at one place keep their order", []Patch{{20, 20, "- [ ] c\n"}, {20, 20, "- [ ] d\n"}},
 			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n- [ ] d\n- [ ] T2 b\n",
 		},
 		{
-			"insertion before a replacement", []patch{{20, 22, "* "}, {20, 20, "- [ ] c\n"}},
+			"insertion before a replacement", []Patch{{20, 22, "* "}, {20, 20, "- [ ] c\n"}},
 			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n* [ ] T2 b\n",
 		},
-		{"side by side", []patch{{9, 20, ""}, {20, 31, ""}}, bom + "## Tasks\n"},
-		{"overlap", []patch{{9, 20, ""}, {19, 31, ""}}, ""},
-		{"insertion inside a replacement", []patch{{9, 20, ""}, {10, 10, "x"}}, ""},
-		{"backwards", []patch{{20, 9, ""}}, ""},
-		{"before the start", []patch{{-1, 2, ""}}, ""},
-		{"behind the end", []patch{{31, 32, ""}}, ""},
-		{"not a document any more", []patch{{9, 9, "\x00"}}, ""},
+		{"side by side", []Patch{{9, 20, ""}, {20, 31, ""}}, bom + "## Tasks\n"},
+		{"overlap", []Patch{{9, 20, ""}, {19, 31, ""}}, ""},
+		{"insertion inside a replacement", []Patch{{9, 20, ""}, {10, 10, "x"}}, ""},
+		{"backwards", []Patch{{20, 9, ""}}, ""},
+		{"before the start", []Patch{{-1, 2, ""}}, ""},
+		{"behind the end", []Patch{{31, 32, ""}}, ""},
+		{"not a document any more", []Patch{{9, 9, "\x00"}}, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -71,11 +71,11 @@ func TestPatchIsSplices(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := mustParse(t, sample(false))
-		var ps []patch
+		var ps []Patch
 		for at := 0; at < len(d.src); {
 			start := rapid.IntRange(at, len(d.src)).Draw(t, "start")
 			stop := rapid.IntRange(start, min(start+20, len(d.src))).Draw(t, "stop")
-			ps = append(ps, patch{start, stop, rapid.StringMatching(`[a-z\n#-]{0,6}`).Draw(t, "text")})
+			ps = append(ps, Patch{start, stop, rapid.StringMatching(`[a-z\n#-]{0,6}`).Draw(t, "text")})
 			at = stop + 1
 		}
 		one := d.Clone()

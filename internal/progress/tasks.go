@@ -69,37 +69,52 @@ func (d *Doc) Block(id, reason string) error { return d.setMark(id, run.TaskBloc
 // skipped. Otherwise it is like Block.
 func (d *Doc) Skip(id, reason string) error { return d.setMark(id, run.TaskSkipped, reason) }
 
-func (d *Doc) setMark(id string, mark run.TaskStatus, reason string) error {
+func (d *Doc) setMark(id string, status run.TaskStatus, reason string) error {
 	i, err := d.taskIndex(id)
 	if err != nil {
 		return err
 	}
-	t := &d.tasks[i]
-	if t.Status == run.TaskDone {
-		return fmt.Errorf("progress: %s cannot be %s: it is done", id, mark)
-	}
-	want := slices.Clone(d.tasks)
-	want[i].Status = mark
-	return d.changeTasks(want, patch{t.suffix, t.textEnd, markText(mark, reason)})
+	return d.Mark(Mark{Task: i, Status: status, Reason: reason})
 }
 
 // Reopen makes a task open, whatever it was: its box is emptied, and the note
 // that it is blocked or skipped goes.
-func (d *Doc) Reopen(id string) error {
-	i, err := d.taskIndex(id)
-	if err != nil {
-		return err
-	}
-	t := &d.tasks[i]
-	if t.Status == run.TaskOpen {
-		return nil
-	}
-	ps := []patch{{t.box, t.box + 1, " "}}
-	if t.mark != "" {
-		ps = append(ps, patch{t.suffix, t.textEnd, ""})
-	}
+func (d *Doc) Reopen(id string) error { return d.setMark(id, run.TaskOpen, "") }
+
+// Mark is what a task is to be.
+type Mark struct {
+	Task   int // its place in Tasks
+	Status run.TaskStatus
+	Reason string // of one that is blocked or skipped
+}
+
+// Mark marks many tasks in one go. What is done keeps the note that it was blocked or
+// skipped, and cannot become that; what is open loses it. There is at most one mark a task.
+func (d *Doc) Mark(marks ...Mark) error {
 	want := slices.Clone(d.tasks)
-	want[i].Status = run.TaskOpen
+	var ps []Patch
+	for _, m := range marks {
+		t := &want[m.Task]
+		box, done := Patch{t.box, t.box + 1, " "}, t.Status == run.TaskDone
+		switch {
+		case m.Status == run.TaskBlocked || m.Status == run.TaskSkipped:
+			if done {
+				return fmt.Errorf("progress: %s cannot be %s: it is done", t.ID, m.Status)
+			}
+			ps = append(ps, Patch{t.suffix, t.textEnd, markText(m.Status, m.Reason)})
+		case m.Status == run.TaskDone && !done:
+			box.Text = "x"
+			ps = append(ps, box)
+		case m.Status == run.TaskOpen:
+			if done {
+				ps = append(ps, box)
+			}
+			if t.mark != "" {
+				ps = append(ps, Patch{t.suffix, t.textEnd, ""})
+			}
+		}
+		t.Status = m.Status
+	}
 	return d.changeTasks(want, ps...)
 }
 
@@ -251,7 +266,7 @@ func (d *Doc) inserted(want []task, i, at int, tasks []run.Task) []task {
 }
 
 // itemPatch puts tasks behind another, as items of the same list.
-func (d *Doc) itemPatch(t *task, tasks []run.Task) patch {
+func (d *Doc) itemPatch(t *task, tasks []run.Task) Patch {
 	margin := []byte(string(d.src[lineStart(d.src, t.item):t.item]))
 	for i, c := range margin {
 		if c != '\t' {
@@ -277,7 +292,7 @@ func (d *Doc) itemPatch(t *task, tasks []run.Task) patch {
 	if t.end > 0 && d.src[t.end-1] != '\n' {
 		text = d.eol() + text
 	}
-	return patch{t.end, t.end, text}
+	return Patch{t.end, t.end, text}
 }
 
 // nextMarker is the marker of the list item after one with marker m.
@@ -340,7 +355,7 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	last.Checks = slices.Concat(t.Checks, slices.DeleteFunc(slices.Clone(last.Checks),
 		func(c string) bool { return slices.Contains(t.Checks, c) }))
 	last.Subject = cmp.Or(last.Subject, t.Subject)
-	ps := []patch{
+	ps := []Patch{
 		{t.suffix, t.textEnd, markText(run.TaskSkipped, splitInto+strings.Join(ids, ", "))},
 		d.itemPatch(t, parts),
 	}
@@ -348,7 +363,7 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 		for n, other := range d.tasks[k].DependsOn {
 			if other == id && k != i {
 				at := d.tasks[k].depends[n]
-				ps = append(ps, patch{at.start, at.stop, strings.Join(ids, ", ")})
+				ps = append(ps, Patch{at.start, at.stop, strings.Join(ids, ", ")})
 			}
 		}
 	}
@@ -362,7 +377,7 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 
 // changeTasks patches d if its tasks then are those of want. Titles of new
 // tasks, which those without a place in the source are, need not be the same.
-func (d *Doc) changeTasks(want []task, ps ...patch) error {
+func (d *Doc) changeTasks(want []task, ps ...Patch) error {
 	return d.change(func(n *Doc) error {
 		same := slices.EqualFunc(want, n.tasks, func(w, t task) bool {
 			return w.ID == t.ID && w.Group == t.Group && w.Status == t.Status && (w.box == 0 || w.Title == t.Title)
@@ -429,11 +444,8 @@ func renderTask(t run.Task) string {
 		b.WriteString(markText(t.Status, t.Reason))
 	}
 	b.WriteString("\n")
-	for _, l := range Lines(t) {
-		b.WriteString("  - " + strings.TrimSuffix(l.Label+": "+l.Text, " ") + "\n")
-		for _, item := range l.Items {
-			b.WriteString("    - " + item + "\n")
-		}
+	for l := range strings.Lines(Below(t)) {
+		b.WriteString("  " + l)
 	}
 	var ids []string
 	for _, id := range t.DependsOn {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -17,12 +19,12 @@ import (
 func everywhere(text string) View {
 	v := View{
 		IssueNumber: 7, Title: text, RepoURL: "https://github.example/octo/report", Branch: "ralph/7", RequestedBy: text,
-		Commits: []PastCommit{
+		Commits: []loop.Landed{
 			{OID: oid(1), Subject: text, TaskID: text, Summary: "It said " + text + ". Try it: " + text}, {OID: text},
 			{OID: oid(2), TaskID: "T5", Verified: new(false)}, {OID: oid(3), TaskID: "T2"}, {OID: "?", TaskID: "T3"},
 		},
 		Phase: run.PhaseFailed, End: run.EndFailed, Agent: text, Model: text,
-		Gates:    []Gate{{Name: text, Detail: text}, {Name: "second", Detail: text, Note: text}},
+		Gates:    []gate.Result{failedGate(text, text), {Gate: "second", Output: text, Verdict: gate.Verdict{Standing: gate.Noted, Note: text}}},
 		Findings: []string{text}, Removed: 1,
 		Analysis: text, Testing: "- " + text, Patterns: text,
 		Log:       []progress.LogRow{{Iteration: 1, Completed: text, Notes: text}},
@@ -153,7 +155,7 @@ func TestAttackE2NothingActs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := everywhere(hostileText(10).Draw(t, "everywhere"))
 		v.Learnings, v.Testing = hostileText(20).Draw(t, "learnings"), hostileText(20).Draw(t, "testing strategy")
-		v.Gates[0].Detail = hostileText(20).Draw(t, "output")
+		v.Gates[0].Output = hostileText(20).Draw(t, "output")
 		checkInert(t, v, rendered(t, v))
 		for _, limit := range []int{4000, 2000, 900} {
 			checkInert(t, v, blockBegin+"\n"+describe(v, limit)+blockEnd)

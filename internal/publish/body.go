@@ -1,11 +1,13 @@
 package publish
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -120,6 +122,21 @@ func Notes(body string) string {
 		}
 	}
 	return strings.Join(notes, "\n")
+}
+
+// maxNoted is how many pull requests are read for notes.
+const maxNoted = 5
+
+// MergedNotes are what our own merged pull requests show of what was noted in their work,
+// the newest first, by one call of GitHub.
+func MergedNotes(ctx context.Context, repo *ghapp.Repo) (notes []string, err error) {
+	merged, err := repo.MergedPRs(ctx)
+	for _, pr := range merged {
+		if text := Notes(pr.Body); text != "" && len(notes) < maxNoted {
+			notes = append(notes, text)
+		}
+	}
+	return notes, err
 }
 
 // saidRE is a line of what was said that leads to where it was, and became a task.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/publish"
@@ -28,7 +29,7 @@ func TestCheckForEachEnd(t *testing.T) {
 	t.Parallel()
 	w, _, _, v := started(t)
 	on := publish.Check{Head: v.Commits[0].OID}
-	v.Gates, v.Proof = []publish.Gate{{Name: "test", Passed: true}}, run.Proof{Passed: 1}
+	v.Gates, v.Proof = []gate.Result{{Gate: "test", Passed: true}}, run.Proof{Passed: 1}
 	for i, end := range run.EndReasons() {
 		p := w.publisher(run.ID(end))
 		v.End = end

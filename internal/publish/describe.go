@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -288,7 +289,7 @@ func (r *renderer) task(t run.Task) string {
 	return s.text()
 }
 
-func (r *renderer) commit(c PastCommit) string {
+func (r *renderer) commit(c loop.Landed) string {
 	link := r.link(c.OID)
 	if c.Verified != nil && !*c.Verified {
 		link += " ⚠️ **not signed**"

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
@@ -60,13 +62,13 @@ func working() View {
 				Reason: "@walt: it is used by the old client",
 			},
 		},
-		Commits: []PastCommit{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
+		Commits: []loop.Landed{{OID: oid(0xabcdef0123), Subject: "feat: serialise the report", Verified: signed(), TaskID: "T1"}},
 		Phase:   run.PhaseIterating, Iteration: 2, CostUSD: 0.4213, Agent: "claude", Model: "claude-sonnet-4-5",
-		Proof: run.Proof{Passed: 2}, Gates: []Gate{
-			{Name: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
+		Proof: run.Proof{Passed: 2}, Gates: []gate.Result{
+			{Gate: "go vet", Passed: true, Duration: 1234 * time.Millisecond},
 			{
-				Name: "go test", Duration: 2 * time.Second,
-				Detail: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\"",
+				Gate: "go test", Duration: 2 * time.Second, Verdict: gate.Verdict{Standing: gate.Failed},
+				Output: "--- FAIL: TestJSON (0.00s)\n    report_test.go:12: got <nil>, want \"{}\"",
 			},
 		},
 		RequestedBy: "octocat",
@@ -86,13 +88,18 @@ func working() View {
 	}
 }
 
+// failedGate is a check that the work has failed.
+func failedGate(name, output string) gate.Result {
+	return gate.Result{Gate: name, Output: output, Verdict: gate.Verdict{Standing: gate.Failed}}
+}
+
 // complete is the same run at its end.
 func complete() View {
 	v := working()
 	v.Tasks = v.Tasks[:3]
 	for i := range v.Tasks {
 		v.Tasks[i].Status = run.TaskDone
-		v.Commits = append(v.Commits[:i:i], PastCommit{
+		v.Commits = append(v.Commits[:i:i], loop.Landed{
 			OID: oid(0xabcdef0000 + i), Subject: "feat: do it", Verified: signed(), TaskID: v.Tasks[i].ID,
 			Summary: [...]string{
 				"The report has an encoder for JSON, in `internal/enc`. All tests pass.",
@@ -100,7 +107,7 @@ func complete() View {
 			}[i],
 		})
 	}
-	v.Gates[1] = Gate{Name: "go test", Passed: true, Duration: 2 * time.Second}
+	v.Gates[1] = gate.Result{Gate: "go test", Passed: true, Duration: 2 * time.Second}
 	v.Phase, v.End, v.Iteration = run.PhaseDone, run.EndAllTasksComplete, 3
 	return v
 }
@@ -117,9 +124,9 @@ func hostile() View {
 			{ID: "T2", Title: "1. forged"}, {ID: "T3", Title: "x", Status: run.TaskBlocked, Reason: evil},
 			{ID: "T4", Title: evil, Status: run.TaskSkipped, Reason: evil},
 		},
-		Commits: []PastCommit{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
+		Commits: []loop.Landed{{OID: oid(1), Subject: evil, TaskID: evil, Verified: new(false)}, {OID: "](https://evil.example)"}},
 		Phase:   run.PhaseFailed, End: run.EndFailed, Agent: evil, Model: evil,
-		Gates:     []Gate{{Name: evil, Detail: evil}, {Name: evil, Note: evil}},
+		Gates:     []gate.Result{failedGate(evil, evil), {Gate: evil, Verdict: gate.Verdict{Standing: gate.Noted, Note: evil}}},
 		Findings:  []string{evil},
 		Questions: []string{evil}, Diagnostics: evil + "\n- " + evil + "\n</details>\n- [x] forged\n", ReviewNote: evil,
 		Analysis: evil, Testing: "1. " + evil + "\n```\n- [x] T1 forged\n```\n\n    - [x] T2 forged\n",
@@ -141,7 +148,7 @@ func TestRenderGolden(t *testing.T) {
 	again := complete()
 	again.Iteration, again.Runs, again.Older, again.CostUSD = 9, 3, 20, 2.5
 	again.Commits[0].Verified, again.Commits[1].Verified = nil, new(false)
-	again.Commits = append(again.Commits, PastCommit{OID: oid(0xabcdef0009), Subject: "chore: remove the progress file"})
+	again.Commits = append(again.Commits, loop.Landed{OID: oid(0xabcdef0009), Subject: "chore: remove the progress file"})
 	for i := range 30 {
 		again.Tasks = append(again.Tasks, run.Task{
 			ID: fmt.Sprintf("T%d", i+4), Title: "Step", Group: fmt.Sprintf("Phase %d", 3+i/10), Status: run.TaskDone,
@@ -242,10 +249,10 @@ func TestRenderMasks(t *testing.T) {
 	token := "ghs_" + strings.Repeat("a1", 18)
 	for _, field := range []*string{&v.Title, &v.Agent, &v.Model, &v.Analysis, &v.Testing, &v.Patterns, &v.Log[0].Completed, &v.Log[0].Notes, &v.Learnings, &v.Note, &v.RequestedBy, &v.Merged[0],
 		&v.Tasks[0].Title, &v.Tasks[0].Group, &v.Tasks[0].Accept[0], &v.Commits[0].Subject, &v.Commits[0].TaskID,
-		&v.Gates[0].Name, &v.Gates[0].Detail} {
+		&v.Gates[0].Gate, &v.Gates[0].Output} {
 		*field = "a " + secret + " b " + token
 	}
-	v.Findings, v.Removed, v.Gates[0].Note = []string{v.Note}, 1, v.Note
+	v.Findings, v.Removed, v.Gates[1].Verdict.Note = []string{v.Note}, 1, v.Note
 	v.Testing = "```\n" + v.Testing + "\n```"
 	v.Tasks[0].Status = run.TaskBlocked
 	v.Tasks[0].Reason = "a " + secret + " b " + token
@@ -321,7 +328,7 @@ func numbered(done, open int, title string) View {
 			Accept: []string{title}}
 		if i < done {
 			task.Status = run.TaskDone
-			v.Commits = append(v.Commits, PastCommit{OID: oid(i + 1), TaskID: task.ID, Subject: task.Title, Verified: signed()})
+			v.Commits = append(v.Commits, loop.Landed{OID: oid(i + 1), TaskID: task.ID, Subject: task.Title, Verified: signed()})
 		}
 		v.Tasks = append(v.Tasks, task)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/run"
@@ -26,10 +26,6 @@ import (
 const (
 	owner = "acme"
 	name  = "widgets"
-)
-
-var (
-	_ publish.Objects = (*gitrepo.Repo)(nil)
 )
 
 func get[T any](t *testing.T) func(v T, err error) T {
@@ -95,8 +91,9 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) publisher(id run.ID) *publish.Publisher {
 	return &publish.Publisher{
-		GitHub: w.repo, Objects: w.mirror, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue,
-		Branch: w.branch(), BaseBranch: "main",
+		GitHub: w.repo, Effects: effects.Runner{Store: w.store}, Run: id, Issue: w.issue,
+		Objects: func(context.Context) (*gitrepo.Repo, error) { return w.mirror, nil },
+		Branch:  w.branch(), BaseBranch: "main",
 	}
 }
 
@@ -179,12 +176,12 @@ func TestLand(t *testing.T) {
 	// An agent's edit keeps the mode of a file that is executable.
 	one = w.on(t, main, one.BaseTree, 1, file("a.txt", "a\n"), gitrepo.TreeEdit{Path: "pkg", Remove: true},
 		executable("run.sh", "#!/bin/sh\necho\n"))
-	first := get[publish.Landed](t)(p.Land(ctx, one))
+	first := get[loop.Landed](t)(p.LandCommit(ctx, one))
 	two := w.on(t, first.OID, first.Tree, 2, executable("tool.sh", "#!/bin/sh\n"),
 		gitrepo.TreeEdit{Path: "run.sh", Data: []byte("x\n")})
-	second := get[publish.Landed](t)(p.Land(ctx, two))
+	second := get[loop.Landed](t)(p.LandCommit(ctx, two))
 	three := w.on(t, second.OID, second.Tree, 3, file("README.md", "# New\n"))
-	third := get[publish.Landed](t)(p.Land(ctx, three))
+	third := get[loop.Landed](t)(p.LandCommit(ctx, three))
 
 	commits := w.mine(t)
 	if len(commits) != 3 {
@@ -192,7 +189,7 @@ func TestLand(t *testing.T) {
 	}
 	slices.SortFunc(commits, func(a, b ghsim.Commit) int { return strings.Compare(a.Subject, b.Subject) })
 	for i, c := range []publish.Commit{one, two, three} {
-		landed := []publish.Landed{first, second, third}[i]
+		landed := []loop.Landed{first, second, third}[i]
 		got := commits[i]
 		if !got.Verified || got.Tree != c.Tree || !slices.Equal(got.Parents, []string{c.Base}) || got.Author != "ralph[bot]" {
 			t.Errorf("commit %d = %+v", i, got)
@@ -201,7 +198,7 @@ func TestLand(t *testing.T) {
 		if diff := cmp.Diff(publish.Message(nil, c), message); diff != "" {
 			t.Errorf("message (-want +got):\n%s", diff)
 		}
-		want := publish.Landed{OID: got.OID, Tree: c.Tree, Subject: got.Subject, Verified: true, TaskID: c.TaskID}
+		want := loop.Landed{OID: got.OID, Tree: c.Tree, Subject: got.Subject, Verified: new(true), TaskID: c.TaskID}
 		if diff := cmp.Diff(want, landed); diff != "" {
 			t.Errorf("landed %d: %s", i, diff)
 		}
@@ -212,7 +209,7 @@ func TestLand(t *testing.T) {
 
 	// Again: nothing is sent.
 	before := len(w.Sim.Calls())
-	if got := get[publish.Landed](t)(p.Land(ctx, two)); got != second {
+	if got := get[loop.Landed](t)(p.LandCommit(ctx, two)); !cmp.Equal(got, second) {
 		t.Errorf("landed again: %+v, want %+v", got, second)
 	}
 	if n := len(w.Sim.Calls()) - before; n != 0 {
@@ -226,8 +223,8 @@ func TestLandIsCheap(t *testing.T) {
 	w := newWorld(t)
 	p, main := w.publisher("r-1"), w.head(t, "main")
 	ctx := t.Context()
-	landed := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "a"))))
-	get[publish.Landed](t)(p.Land(ctx, w.on(t, landed.OID, landed.Tree, 2, file("b", "b"))))
+	landed := get[loop.Landed](t)(p.LandCommit(ctx, w.proposal(t, main, 1, file("a", "a"))))
+	get[loop.Landed](t)(p.LandCommit(ctx, w.on(t, landed.OID, landed.Tree, 2, file("b", "b"))))
 	// One token was for fetching.
 	want := ghapp.CallCounts{REST: 3, GraphQL: 2, ByPurpose: map[string]int{"token": 2, "commit": 3}}
 	if diff := cmp.Diff(want, w.app.Calls()); diff != "" {
@@ -241,21 +238,21 @@ func TestLandRefuses(t *testing.T) {
 	ctx, main := t.Context(), w.head(t, "main")
 	for name, c := range map[string]struct {
 		edits []gitrepo.TreeEdit
-		want  []publish.Refusal
+		want  []loop.Refusal
 	}{
 		"link": {
 			[]gitrepo.TreeEdit{{Path: "l", Data: []byte("/etc/passwd"), Mode: gitrepo.ModeSymlink}, file("ok", "x")},
-			[]publish.Refusal{{Path: "l", Reason: "symbolic link"}},
+			[]loop.Refusal{{Path: "l", Reason: "symbolic link"}},
 		},
 		"workflow": {
 			[]gitrepo.TreeEdit{file(".github/workflows/x.yml", "on: push")},
-			[]publish.Refusal{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}},
+			[]loop.Refusal{{Path: ".github/workflows/x.yml", Reason: "runs with the repository's permissions"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := w.posts()
-			_, err := w.publisher("r-1").Land(ctx, w.proposal(t, main, 1, c.edits...))
-			refused, ok := errors.AsType[*publish.PolicyError](err)
+			_, err := w.publisher("r-1").LandCommit(ctx, w.proposal(t, main, 1, c.edits...))
+			refused, ok := errors.AsType[*loop.Rejection](err)
 			if !ok {
 				t.Fatalf("err = %v", err)
 			}
@@ -267,53 +264,22 @@ func TestLandRefuses(t *testing.T) {
 			}
 		})
 	}
-	if _, err := w.publisher("r-1").Land(ctx, w.proposal(t, main, 1)); !errors.Is(err, publish.ErrNoChange) {
+	if _, err := w.publisher("r-1").LandCommit(ctx, w.proposal(t, main, 1)); !errors.Is(err, publish.ErrNoChange) {
 		t.Errorf("no change: %v", err)
 	}
-}
-
-// sized answers for blobs of any size without storing them.
-type sized struct {
-	*gitrepo.Repo
-
-	sizes map[string]int // by path
-	paths map[gitrepo.OID]string
-}
-
-func (s *sized) Diff(context.Context, gitrepo.OID, gitrepo.OID) ([]gitrepo.Change, error) {
-	var out []gitrepo.Change
-	for _, path := range slices.Sorted(maps.Keys(s.sizes)) {
-		oid := gitrepo.OID(path)
-		s.paths[oid] = path
-		out = append(out, gitrepo.Change{Path: path, Status: gitrepo.Added, NewMode: gitrepo.ModeFile, NewOID: oid})
-	}
-	return out, nil
-}
-
-func (s *sized) Blob(_ context.Context, oid gitrepo.OID, limit int64) ([]byte, error) {
-	size := s.sizes[s.paths[oid]]
-	if int64(size) > limit {
-		return nil, gitrepo.ErrTooLarge
-	}
-	return make([]byte, size), nil
 }
 
 func TestLandRefusesTooMuch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.publisher("r-1")
-	p.Objects = &sized{
-		Repo: w.mirror, paths: make(map[gitrepo.OID]string),
-		sizes: map[string]int{"huge": publish.MaxFile + 1, "half-1": 14 << 20, "half-2": 14 << 20, "small": 3},
-	}
-	_, err := p.Land(t.Context(), publish.Commit{
-		Run: "r-1", Iteration: 1, Base: w.head(t, "main"), BaseTree: "x", Tree: "y",
-	})
-	refused, ok := errors.AsType[*publish.PolicyError](err)
+	big := func(path string, size int) gitrepo.TreeEdit { return file(path, strings.Repeat("0", size)) }
+	_, err := w.publisher("r-1").LandCommit(t.Context(), w.proposal(t, w.head(t, "main"), 1,
+		big("huge", publish.MaxFile+1), big("half-1", 14<<20), big("half-2", 14<<20), big("small", 3)))
+	refused, ok := errors.AsType[*loop.Rejection](err)
 	if !ok {
 		t.Fatalf("err = %v", err)
 	}
-	want := []publish.Refusal{
+	want := []loop.Refusal{
 		{Path: "half-2", Reason: "the change is larger than the 35 MiB that one commit can carry"},
 		{Path: "huge", Reason: "file is larger than 50 MiB"},
 		{Path: "small", Reason: "the change is larger than the 35 MiB that one commit can carry"},
@@ -331,7 +297,7 @@ func TestH1LandOnPeoplesWork(t *testing.T) {
 	theirs := get[string](t)(w.Push(owner, name, w.branch(), "walt",
 		ghsim.PushOptions{Files: map[string]string{"theirs": "1"}}))
 	check(t, w.mirror.Fetch(ctx))
-	landed := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, theirs, 1, file("mine", "1"))))
+	landed := get[loop.Landed](t)(p.LandCommit(ctx, w.proposal(t, theirs, 1, file("mine", "1"))))
 	for _, path := range []string{"theirs", "mine"} {
 		if got := get[[]byte](t)(w.File(owner, name, w.branch(), path)); string(got) != "1" {
 			t.Errorf("%s = %q", path, got)
@@ -342,7 +308,7 @@ func TestH1LandOnPeoplesWork(t *testing.T) {
 	pushed := get[string](t)(w.Push(owner, name, w.branch(), "walt",
 		ghsim.PushOptions{Files: map[string]string{"theirs": "2"}}))
 	for range 2 {
-		_, err := p.Land(ctx, next)
+		_, err := p.LandCommit(ctx, next)
 		moved, ok := errors.AsType[*publish.MovedError](err)
 		if !ok || !errors.Is(err, publish.ErrBranchMoved) || moved.Head != pushed || moved.Want != landed.OID {
 			t.Errorf("err = %v", err)
@@ -353,7 +319,7 @@ func TestH1LandOnPeoplesWork(t *testing.T) {
 	}
 
 	check(t, w.DeleteBranch(owner, name, w.branch(), "walt"))
-	_, err := p.Land(ctx, next)
+	_, err := p.LandCommit(ctx, next)
 	if moved, ok := errors.AsType[*publish.MovedError](err); !ok || moved.Head != "" {
 		t.Errorf("branch deleted: %v", err)
 	}
@@ -368,14 +334,14 @@ func TestLandTakesNoForgery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx, p, main := t.Context(), w.publisher("r-1"), w.head(t, "main")
-	first := get[publish.Landed](t)(p.Land(ctx, w.proposal(t, main, 1, file("a", "1"))))
+	first := get[loop.Landed](t)(p.LandCommit(ctx, w.proposal(t, main, 1, file("a", "1"))))
 	next := w.on(t, first.OID, first.Tree, 2, file("a", "2"))
 	get[string](t)(w.Push(owner, name, w.branch(), "walt",
 		ghsim.PushOptions{Message: publish.Message(nil, next), Files: map[string]string{"a": "2"}}))
 	if got := w.mine(t)[0].Tree; got != next.Tree {
 		t.Fatalf("the forgery has tree %s, want %s", got, next.Tree)
 	}
-	if _, err := p.Land(ctx, next); !errors.Is(err, publish.ErrBranchMoved) {
+	if _, err := p.LandCommit(ctx, next); !errors.Is(err, publish.ErrBranchMoved) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -391,12 +357,8 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		Match: commitCall, Status: 200,
 		Body: `{"data":{"createCommitOnBranch":null},"errors":[{"type":"STALE_DATA","path":["createCommitOnBranch"],"message":"Expected branch to point to \"x\" but it did not."}]}`,
 	}
-	only := func(field, kind string) ghsim.Fault {
-		return ghsim.Fault{Match: "^/graphql " + field + "$", Field: kind, Body: "no"}
-	}
-	lostAfter := func(f ghsim.Fault) ghsim.Fault {
-		f.After, f.Drop = true, true
-		return f
+	refused := func(kind string) ghsim.Fault {
+		return ghsim.Fault{Match: commitCall, Status: 200, Body: `{"errors":[{"type":"` + kind + `","message":"no"}]}`}
 	}
 	unseen := ghsim.Fault{Match: "/branches/", Status: 404, Body: `{"message":"Branch not found"}`}
 	blind := ghsim.Fault{Match: "/branches/", Status: 502, Body: `{"message":"Server Error"}`}
@@ -415,16 +377,13 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 		"limited before committing": {
 			[]ghsim.Fault{{Match: commitCall, Status: 403, Body: `{"message":"secondary rate limit"}`}}, ghapp.RateLimited,
 		},
-		"branch made, commit refused": {[]ghsim.Fault{only("createCommitOnBranch", "UNPROCESSABLE")}, ghapp.Invalid},
+		"branch made, commit refused": {[]ghsim.Fault{refused("UNPROCESSABLE")}, ghapp.Invalid},
 		"branch made, and not seen by a replica": {
-			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND"), unseen}, "",
+			[]ghsim.Fault{refused("NOT_FOUND"), unseen}, "",
 		},
 		"branch made, and not seen by replicas for a while": {
-			[]ghsim.Fault{only("createCommitOnBranch", "NOT_FOUND"), unseen, only("createCommitOnBranch", "NOT_FOUND"), unseen},
+			[]ghsim.Fault{refused("NOT_FOUND"), unseen, refused("NOT_FOUND"), unseen},
 			ghapp.NotFound,
-		},
-		"branch made, answer lost after the commit was refused": {
-			[]ghsim.Fault{lostAfter(only("createCommitOnBranch", "UNPROCESSABLE"))}, ghapp.Transient,
 		},
 		"branch refused": {
 			[]ghsim.Fault{{Method: "POST", Match: "/git/refs$", Status: 403, Body: `{"message":"no"}`}}, ghapp.Forbidden,
@@ -443,16 +402,16 @@ func TestH3LandWhenTheAnswerIsLost(t *testing.T) {
 				check(t, w.Inject(f))
 			}
 			proposal := w.proposal(t, main, 1, file("a", "1"))
-			first, err := p.Land(ctx, proposal)
+			first, err := p.LandCommit(ctx, proposal)
 			if class, _ := ghapp.Classify(err); err != nil && class != c.class || (err == nil) != (c.class == "") {
 				t.Fatalf("class = %s, want %q: %v", class, c.class, err)
 			}
-			second := get[publish.Landed](t)(p.Land(ctx, proposal))
-			if err == nil && first != second {
+			second := get[loop.Landed](t)(p.LandCommit(ctx, proposal))
+			if err == nil && first.OID != second.OID {
 				t.Errorf("landed %+v, then %+v", first, second)
 			}
 			commits := w.mine(t)
-			if len(commits) != 1 || commits[0].OID != second.OID || !second.Verified || commits[0].Tree != proposal.Tree {
+			if len(commits) != 1 || commits[0].OID != second.OID || !*second.Verified || commits[0].Tree != proposal.Tree {
 				t.Errorf("commits = %+v", commits)
 			}
 		})
@@ -465,7 +424,7 @@ func TestBranchInTheWay(t *testing.T) {
 	w := newWorld(t)
 	ctx, main := t.Context(), w.head(t, "main")
 	check(t, w.repo.CreateBranch(ctx, "ralph", main))
-	_, err := w.publisher("r-1").Land(ctx, w.proposal(t, main, 1, file("a", "1")))
+	_, err := w.publisher("r-1").LandCommit(ctx, w.proposal(t, main, 1, file("a", "1")))
 	var told *run.UserError
 	if !errors.As(err, &told) || !strings.Contains(told.Message, "there is a branch `ralph`") ||
 		!strings.Contains(told.Hint, "delete the branch `ralph`") {
@@ -500,7 +459,7 @@ func TestH4LandChecksTheResult(t *testing.T) {
 				tree = proposal.Tree
 			}
 			check(t, w.Inject(ghsim.Fault{Match: "^/graphql createCommit", Status: 200, Body: answer(tree, c.signature)}))
-			_, err := w.publisher("r-1").Land(t.Context(), proposal)
+			_, err := w.publisher("r-1").LandCommit(t.Context(), proposal)
 			e, ok := errors.AsType[*publish.CommitError](err)
 			if !ok || !errors.Is(err, c.want) || !e.OnBranch || e.OID != strings.Repeat("a", 40) {
 				t.Errorf("err = %v", err)
@@ -516,9 +475,9 @@ func TestLandFlagsOwnCommitWithAnotherTree(t *testing.T) {
 	w := newWorld(t)
 	ctx, main := t.Context(), w.head(t, "main")
 	wrong := w.proposal(t, main, 1, file("a", "1"))
-	get[publish.Landed](t)(w.publisher("r-1").Land(ctx, wrong))
+	get[loop.Landed](t)(w.publisher("r-1").LandCommit(ctx, wrong))
 	right := w.proposal(t, main, 1, file("a", "2"))
-	if _, err := w.publisher("r-1").Land(ctx, right); !errors.Is(err, ghapp.ErrTreeMismatch) {
+	if _, err := w.publisher("r-1").LandCommit(ctx, right); !errors.Is(err, ghapp.ErrTreeMismatch) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -578,8 +537,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 		ctx, p := t.Context(), w.publisher("r-1")
 		p.Effects.Store = deaths
 		check(t, p.React(ctx, "eyes"))
-		first := get[publish.Landed](t)(p.Land(ctx, one))
-		second := get[publish.Landed](t)(p.Land(ctx, w.on(t, first.OID, first.Tree, 2, executable("b", "2"))))
+		first := get[loop.Landed](t)(p.LandCommit(ctx, one))
+		second := get[loop.Landed](t)(p.LandCommit(ctx, w.on(t, first.OID, first.Tree, 2, executable("b", "2"))))
 		pr := get[ghapp.PR](t)(p.EnsurePR(ctx, 0, v))
 		if pr = get[ghapp.PR](t)(finish(ctx, p, pr.Number, v)); pr.Draft {
 			t.Error("still a draft")

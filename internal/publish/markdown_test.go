@@ -118,7 +118,7 @@ func checkInert(t fataler, v View, body string) {
 	}
 	code := 0
 	for _, g := range v.Gates {
-		if !g.Passed && oneLine(g.Detail) != "" {
+		if !g.Passed && oneLine(g.Output) != "" {
 			code++
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 )
 
@@ -86,8 +87,8 @@ func TestF6(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile(filepath.FromSlash("../../docs/progress.md"))
 	check(t, err)
-	_, table, _ := strings.Cut(string(doc), "## What an agent leaves")
-	table, _, _ = strings.Cut(table, "\n## ")
+	_, table, _ := strings.Cut(string(doc), "### What an agent leaves")
+	table, _, _ = strings.Cut(table, "\n### ")
 	var rows []string
 	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \|`).FindAllStringSubmatch(table, -1) {
 		rows = append(rows, m[1])
@@ -122,7 +123,11 @@ func (l left) try(t *testing.T, w *world) {
 	for _, r := range snap.Refused {
 		refused = append(refused, r.Reason)
 	}
-	for _, r := range publish.Screen(get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)), nil).Refused {
+	var changes []loop.Change
+	for _, c := range get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)) {
+		changes = append(changes, loop.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
+	}
+	for _, r := range publish.Screen(loop.State{}, changes) {
 		refused = append(refused, r.Reason)
 	}
 	if l.refused != "" {
@@ -134,7 +139,7 @@ func (l left) try(t *testing.T, w *world) {
 	if len(refused) > 0 {
 		t.Errorf("refused: %q", refused)
 	}
-	landed, err := w.publisher("r-1").Land(ctx, publish.Commit{
+	landed, err := w.publisher("r-1").LandCommit(ctx, publish.Commit{
 		Run: "r-1", Iteration: 1, TaskID: "T1", TaskTitle: "Try it", Base: main, BaseTree: string(base),
 		Tree: string(snap.Tree),
 	})
@@ -145,7 +150,7 @@ func (l left) try(t *testing.T, w *world) {
 		return
 	}
 	check(t, err)
-	if !landed.Verified || landed.Tree != string(snap.Tree) {
+	if !*landed.Verified || landed.Tree != string(snap.Tree) {
 		t.Errorf("landed %+v", landed)
 	}
 	before, after := get[map[string]string](t)(w.Files(owner, name, "main")),

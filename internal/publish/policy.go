@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 )
 
 const (
@@ -21,67 +21,28 @@ const (
 	MaxRequest = 35 << 20
 )
 
-// Refusal is a change that is not published, and why.
-type Refusal struct{ Path, Reason string }
-
-// PolicyError says that a tree holds changes that are not published.
-type PolicyError struct{ Refusals []Refusal }
-
-// Error implements error. Paths are quoted: they may hold anything.
-func (e *PolicyError) Error() string {
-	const most = 5
-	var b strings.Builder
-	b.WriteString("not published")
-	for i, h := range e.Refusals {
-		if i == most {
-			fmt.Fprintf(&b, "; and %d more", len(e.Refusals)-most)
-			break
-		}
-		sep := "; "
-		if i == 0 {
-			sep = ": "
-		}
-		fmt.Fprintf(&b, "%s%s: %s", sep, strconv.Quote(h.Path), h.Reason)
-	}
-	return b.String()
+// Screen tells the changes that may not be published: links, submodules and names that Git or GitHub cannot
+// carry, and paths that are protected because they decide what runs with the repository's permissions or steer agents,
+// or because the repository's own patterns mean them. It looks at paths and modes only; sizes are checked when the
+// tree lands.
+func Screen(s loop.State, changes []loop.Change) []loop.Refusal {
+	return screen(changes, s.Protected, nil)
 }
-
-// Screened are changes by what becomes of them.
-type Screened struct {
-	// Allowed may land.
-	Allowed []gitrepo.Change
-	// Refused cannot be published at all.
-	Refused []Refusal
-	// Protected only a person may change.
-	Protected []Refusal
-}
-
-// Screen tells the changes that may be published from those that may not: links,
-// submodules and names that Git or GitHub cannot carry are refused; paths that decide
-// what runs with the repository's permissions or steer agents are protected, and so are
-// those that the patterns of more mean. It looks at paths and modes only; sizes are
-// checked when the tree lands.
-func Screen(changes []gitrepo.Change, more []string) Screened { return screen(changes, more, nil) }
 
 // screen is Screen where some protected paths may change.
-func screen(changes []gitrepo.Change, more, own []string) Screened {
-	var s Screened
+func screen(changes []loop.Change, more, own []string) (held []loop.Refusal) {
 	for _, c := range changes {
 		if reason := unfit(c); reason != "" {
-			s.Refused = append(s.Refused, Refusal{Path: c.Path, Reason: reason})
-			continue
+			held = append(held, loop.Refusal{Path: c.Path, Reason: reason})
+		} else if reason := Protects(c.Path, more); reason != "" && !slices.Contains(own, c.Path) {
+			held = append(held, loop.Refusal{Path: c.Path, Reason: reason})
 		}
-		if reason := Protects(c.Path, more); reason != "" && !slices.Contains(own, c.Path) {
-			s.Protected = append(s.Protected, Refusal{Path: c.Path, Reason: reason})
-			continue
-		}
-		s.Allowed = append(s.Allowed, c)
 	}
-	return s
+	return held
 }
 
 // unfit says why a change cannot be published, whoever made it, or "".
-func unfit(c gitrepo.Change) string {
+func unfit(c loop.Change) string {
 	switch {
 	case c.NewMode == gitrepo.ModeSymlink:
 		return "symbolic link"

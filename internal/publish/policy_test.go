@@ -3,13 +3,13 @@ package publish
 import (
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 )
 
 func TestScreen(t *testing.T) {
@@ -79,15 +79,11 @@ func TestScreen(t *testing.T) {
 		{".husky/pre-commit", 0, exe, "runs on contributors' machines"},
 	}
 	for _, c := range cases {
-		change := gitrepo.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
-		got := Screen([]gitrepo.Change{change}, nil)
-		var want Screened
-		if c.want == "" {
-			want.Allowed = append(want.Allowed, change)
-		} else if unfit(change) != "" {
-			want.Refused = append(want.Refused, Refusal{Path: c.path, Reason: c.want})
-		} else {
-			want.Protected = append(want.Protected, Refusal{Path: c.path, Reason: c.want})
+		change := loop.Change{Path: c.path, OldMode: c.old, NewMode: c.new}
+		got := Screen(loop.State{}, []loop.Change{change})
+		var want []loop.Refusal
+		if c.want != "" {
+			want = []loop.Refusal{{Path: c.path, Reason: c.want}}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q %o to %o (-want +got):\n%s", c.path, c.old, c.new, diff)
@@ -123,8 +119,8 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		"JENKINSFILE", ".gitmodules.", ".GitModules", ".gitlab-ci.yml::$DATA", ".VSCODE/tasks.json", ".v\u017fcode/tasks.json",
 		"opencode.json ", "AGENT\u017f.md",
 	} {
-		change := gitrepo.Change{Path: p, NewMode: gitrepo.ModeFile}
-		if got := Screen([]gitrepo.Change{change}, nil); len(got.Protected) != 1 {
+		change := loop.Change{Path: p, NewMode: gitrepo.ModeFile}
+		if got := Screen(loop.State{}, []loop.Change{change}); len(got) != 1 {
 			t.Errorf("%q may land: %+v", p, got)
 		}
 	}
@@ -135,7 +131,7 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 		".github/ISSUE_TEMPLATE/a.md", ".github/pull_request_template.md", ".github/PULL_REQUEST_TEMPLATE/a.md", "docs/jenkinsfiles.md",
 		".yarn/cache/a.zip", "src/owners.go", "owners/a.go",
 	} {
-		if got := Screen([]gitrepo.Change{{Path: p, NewMode: gitrepo.ModeFile}}, nil); len(got.Allowed) != 1 {
+		if got := Screen(loop.State{}, []loop.Change{{Path: p, NewMode: gitrepo.ModeFile}}); len(got) > 0 {
 			t.Errorf("%q may not land: %+v", p, got)
 		}
 	}
@@ -145,8 +141,9 @@ func TestWhatSteersMachinesIsProtected(t *testing.T) {
 // compared with.
 func TestSteeredIsSound(t *testing.T) {
 	t.Parallel()
-	for _, group := range steered {
-		for _, name := range slices.Concat(group.files, group.dirs, group.paths) {
+	for _, group := range steered() {
+		for _, name := range group.patterns {
+			name = strings.TrimLeft(name, "!/")
 			if _, err := path.Match(name, "x"); err != nil || gitrepo.Fold(name) != name {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -160,8 +157,9 @@ func TestWhatIsProtectedIsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range steered {
-		for _, name := range slices.Concat(group.files, group.dirs, group.paths) {
+	for _, group := range steered() {
+		for _, name := range group.patterns {
+			name = strings.Trim(name, "!/")
 			if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "`"+name+"/`") {
 				t.Errorf("docs/configuration.md does not name %q, which is protected by default", name)
 			}
@@ -188,8 +186,8 @@ func TestProtection(t *testing.T) {
 		"infra/main.tf":                own,
 		"web/yarn.lock":                own,
 	} {
-		got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}}, more)
-		if diff := cmp.Diff(Screened{Protected: []Refusal{{Path: path, Reason: reason}}}, got); diff != "" {
+		got := screen([]loop.Change{{Path: path, NewMode: gitrepo.ModeFile}}, more, nil)
+		if diff := cmp.Diff([]loop.Refusal{{Path: path, Reason: reason}}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
@@ -201,16 +199,16 @@ func TestProtection(t *testing.T) {
 		"a/../../etc":                     {gitrepo.ModeFile, "not a path within the repository"},
 		".github/workflows/../x/codeword": {gitrepo.ModeFile, "not a path within the repository"},
 	} {
-		got := Screen([]gitrepo.Change{{Path: path, NewMode: c.mode}}, more)
-		if diff := cmp.Diff(Screened{Refused: []Refusal{{Path: path, Reason: c.reason}}}, got); diff != "" {
+		got := screen([]loop.Change{{Path: path, NewMode: c.mode}}, more, nil)
+		if diff := cmp.Diff([]loop.Refusal{{Path: path, Reason: c.reason}}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
 	for path, pattern := range map[string]string{
 		"deployment.yml": "deploy/", "a/b.tf": "*.tf/", "infra/a/main.tf": "infra/*.tf", "main.lock.txt": "*.lock",
 	} {
-		if got := Screen([]gitrepo.Change{{Path: path, NewMode: gitrepo.ModeFile}},
-			[]string{pattern}); len(got.Allowed) != 1 {
+		if got := screen([]loop.Change{{Path: path, NewMode: gitrepo.ModeFile}},
+			[]string{pattern}, nil); len(got) > 0 {
 			t.Errorf("%q means %q: %+v", pattern, path, got)
 		}
 	}
@@ -220,31 +218,17 @@ func TestProtection(t *testing.T) {
 // published at all may not.
 func TestScreenLetsTheHostsOwnEditsThrough(t *testing.T) {
 	t.Parallel()
-	changes := []gitrepo.Change{
+	changes := []loop.Change{
 		{Path: "AGENTS.md", OldMode: gitrepo.ModeFile, NewMode: gitrepo.ModeFile},
 		{Path: "sub/AGENTS.md", NewMode: gitrepo.ModeFile},
 		{Path: "CLAUDE.md", NewMode: gitrepo.ModeSymlink},
 	}
 	got := screen(changes, nil, []string{"AGENTS.md", "CLAUDE.md"})
-	want := Screened{
-		Allowed:   changes[:1],
-		Protected: []Refusal{{Path: "sub/AGENTS.md", Reason: "configures agents"}},
-		Refused:   []Refusal{{Path: "CLAUDE.md", Reason: "symbolic link"}},
+	want := []loop.Refusal{
+		{Path: "sub/AGENTS.md", Reason: "configures agents"},
+		{Path: "CLAUDE.md", Reason: "symbolic link"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestPolicyErrorQuotes(t *testing.T) {
-	t.Parallel()
-	e := &PolicyError{}
-	for range 7 {
-		e.Refusals = append(e.Refusals, Refusal{Path: "a\n::error::x", Reason: "symbolic link"})
-	}
-	got := e.Error()
-	if strings.Contains(got, "\n") || !strings.HasPrefix(got, `not published: "a\n::error::x": symbolic link; `) ||
-		!strings.HasSuffix(got, "; and 2 more") {
-		t.Errorf("got %q", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 )
 
@@ -23,11 +24,12 @@ func (r *renderer) gates() string {
 			s.line("- … and %d more", len(r.v.Gates)-i)
 			break
 		}
+		v := g.Verdict
 		word := "✅ passed"
 		switch {
-		case g.Passed && g.Note != "":
+		case v.Standing == gate.NoTests:
 			word = "⚠️ proves nothing"
-		case !g.Passed && g.Note != "":
+		case !g.Passed && !v.Standing.Holds() && v.Note != "":
 			word = "⚠️ failed, not blocking"
 		case !g.Passed:
 			word = "❌ failed"
@@ -36,17 +38,13 @@ func (r *renderer) gates() string {
 		if g.Duration > 0 {
 			took = fmt.Sprintf(" in %s", g.Duration.Round(100*time.Millisecond))
 		}
-		s.line("- %s %s%s", cmp.Or(r.code(g.Name), "unnamed"), word, took)
-		switch {
-		case g.Passed && g.Note == "":
-		case g.Note != "":
-			if note := r.speak(g.Note, maxReason); note != "" {
-				s.line("  - %s", note)
-			}
-		default:
-			if !r.d.plain {
-				s.add(Block(r.v.Mask, g.Detail, maxOutput))
-			}
+		s.line("- %s %s%s", cmp.Or(r.code(g.Gate), "unnamed"), word, took)
+		switch note := r.speak(v.Note, maxReason); {
+		case g.Passed && v.Standing != gate.NoTests:
+		case note != "" && !v.Standing.Holds():
+			s.line("  - %s", note)
+		case v.Standing.Holds() && !r.d.plain:
+			s.add(Block(r.v.Mask, g.Output, maxOutput))
 		}
 	}
 	s.add(reviewed)

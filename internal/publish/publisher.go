@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish/effects"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
@@ -61,49 +63,45 @@ func (e *CommitError) Error() string { return fmt.Sprintf("commit %s: %v", e.OID
 // Unwrap gives the cause.
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// Objects reads the host's own git objects. *gitrepo.Repo is one.
-type Objects interface {
-	Diff(ctx context.Context, from, to gitrepo.OID) ([]gitrepo.Change, error)
-	Blob(ctx context.Context, oid gitrepo.OID, limit int64) ([]byte, error)
-}
-
 // Publisher publishes for one run on one issue. Its methods may be repeated at
 // will; they must not run side by side for the same run, which has one driver.
 type Publisher struct {
 	GitHub  *ghapp.Repo
-	Objects Objects
 	Effects effects.Runner
 	// Run is empty where something is said outside of any run.
 	Run   run.ID
 	Issue int
 	// Label is the one that starts runs, as texts name it; "" stands for the usual
-	// one.
+	// one. Those of state begin with it.
 	Label string
-	// Branch is where the work on the issue goes; needed for that only.
-	Branch string
-	// BaseBranch is what the pull request asks to be merged into.
-	BaseBranch string
+	// Branch is where the work on the issue goes, BaseBranch what the pull request asks to be merged
+	// into. Begin, Land and Show take them and Run from the state.
+	Branch, BaseBranch string
 	// ByJob: a job of a workflow publishes, and nobody would hear of a button that
 	// is pressed: GitHub tells its own App, not the job.
 	ByJob bool
 	// Mask holds the secrets known to the process; nil masks by pattern only.
 	Mask *redact.Masker
-}
+	// Agent is who works, and Sandbox describes to people what keeps it apart, "" where they need
+	// not know.
+	Agent, Sandbox string
 
-// Landed is a commit that is on the branch.
-type Landed struct {
-	OID, Tree, Subject string
-	// Verified: GitHub signed it, and its tree is the tree that was meant.
-	Verified bool
-	TaskID   string
-}
+	// Objects gives the host's own copy of the repository.
+	Objects func(ctx context.Context) (*gitrepo.Repo, error)
+	Now     func() time.Time
+	// Permission says what somebody may do here, as of a minute ago at most.
+	Permission func(ctx context.Context, login string) (ghapp.Permission, error)
+	// LastWords are those of the run's last agent, for the check run; nil is none.
+	LastWords func() (string, error)
+	// First says whether this is the first run here, whose issue is where people
+	// meet the bot; nil where nobody has to be told.
+	First func(ctx context.Context) (bool, error)
+	// Before is the run of the issue before this one, "" for none; nil is never
+	// one.
+	Before func(ctx context.Context) (run.ID, error)
 
-// landedRecord is how a landed commit is stored with its effect.
-type landedRecord struct {
-	OID     string `json:"oid"`
-	Tree    string `json:"tree"`
-	Subject string `json:"subject"`
-	TaskID  string `json:"task_id"`
+	// shown is when showing how the run stands was last tried.
+	shown time.Time
 }
 
 // branchRecord is how a branch is stored with its effect.
@@ -112,29 +110,25 @@ type branchRecord struct {
 	Base string `json:"base"`
 }
 
-// Land makes c one commit on the issue's branch, which is created at c.Base if
+// LandCommit makes c one commit on the issue's branch, which is created at c.Base if
 // there is none yet, and returns it. Landing the same run, iteration and tree
 // again returns the commit that is there.
 //
 // Beside the errors of ghapp (see ghapp.Classify for whether to come back):
-// *PolicyError, ErrNoChange, ErrBranchMoved and *CommitError, none of which
+// *loop.Rejection, ErrNoChange, ErrBranchMoved and *CommitError, none of which
 // goes away by repeating. ghapp.ErrStale while the branch is at c.Base means
 // that GitHub's replicas lag: come back.
-func (p *Publisher) Land(ctx context.Context, c Commit) (Landed, error) {
+func (p *Publisher) LandCommit(ctx context.Context, c Commit) (loop.Landed, error) {
 	ctx = ghapp.WithPurpose(ctx, "commit")
 	from, err := p.makeBranch(ctx, c)
 	if err != nil {
-		return Landed{}, err
+		return loop.Landed{}, err
 	}
 	first := from == c.Base // a replica of GitHub's may not show the branch yet
-	rec, err := effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
+	return effects.Do(ctx, p.Effects, effects.Commit(p.Run, c.Iteration, c.Tree),
 		map[string]string{"branch": p.Branch, "base": c.Base, "tree": c.Tree, "task": c.TaskID},
-		func(ctx context.Context) (landedRecord, bool, error) { return p.adopt(ctx, c, first) },
-		func(ctx context.Context) (landedRecord, error) { return p.commit(ctx, c, first) })
-	if err != nil {
-		return Landed{}, err
-	}
-	return Landed{OID: rec.OID, Tree: rec.Tree, Subject: rec.Subject, TaskID: rec.TaskID, Verified: true}, nil
+		func(ctx context.Context) (loop.Landed, bool, error) { return p.adopt(ctx, c, first) },
+		func(ctx context.Context) (loop.Landed, error) { return p.commit(ctx, c, first) })
 }
 
 // makeBranch makes the branch once per run. One that was there before the run is taken as it
@@ -181,10 +175,10 @@ func (p *Publisher) explainNoBranch(ctx context.Context, failed error) error {
 
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
-func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (landedRecord, error) {
+func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (loop.Landed, error) {
 	in, err := p.input(ctx, c)
 	if err != nil {
-		return landedRecord{}, err
+		return loop.Landed{}, err
 	}
 	made, err := p.send(ctx, in)
 	if errors.Is(err, ghapp.ErrStale) || errors.Is(err, ghapp.ErrNotFound) {
@@ -197,7 +191,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (landedRec
 	}
 	if err != nil {
 		if errors.Is(err, ghapp.ErrUnverified) || errors.Is(err, ghapp.ErrTreeMismatch) {
-			return landedRecord{}, &CommitError{OID: made.OID, Err: err}
+			return loop.Landed{}, &CommitError{OID: made.OID, Err: err}
 		}
 		// The commit may have landed all the same, or the branch be gone.
 		switch class, _ := ghapp.Classify(err); class {
@@ -206,7 +200,7 @@ func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (landedRec
 				return rec, lookErr
 			}
 		}
-		return landedRecord{}, err
+		return loop.Landed{}, err
 	}
 	return p.check(c, made)
 }
@@ -219,51 +213,51 @@ func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) 
 }
 
 // check holds a commit that is on the branch against what was asked for.
-func (p *Publisher) check(c Commit, made ghapp.Commit) (landedRecord, error) {
+func (p *Publisher) check(c Commit, made ghapp.Commit) (loop.Landed, error) {
 	switch {
 	case made.TreeOID != c.Tree:
-		return landedRecord{}, &CommitError{
+		return loop.Landed{}, &CommitError{
 			OID: made.OID, OnBranch: true,
 			Err: fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch),
 		}
 	case !made.Verified:
-		return landedRecord{}, &CommitError{
+		return loop.Landed{}, &CommitError{
 			OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason),
 		}
 	}
 	headline, _ := split(p.Mask, c)
-	return landedRecord{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID}, nil
+	return loop.Landed{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID, Verified: new(true)}, nil
 }
 
 // adopt looks whether the head of the branch is the commit that c asks for: on
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
 // c.Base holds none, nor does one that is not there before the run's first commit; any other head is
 // a MovedError.
-func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (landedRecord, bool, error) {
+func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (loop.Landed, bool, error) {
 	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
 	if errors.Is(err, ghapp.ErrNotFound) {
 		if first {
-			return landedRecord{}, false, nil
+			return loop.Landed{}, false, nil
 		}
-		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base}
+		return loop.Landed{}, false, &MovedError{Branch: branch, Want: c.Base}
 	}
 	if err != nil {
-		return landedRecord{}, false, err
+		return loop.Landed{}, false, err
 	}
 	if ref.OID == c.Base {
-		return landedRecord{}, false, nil
+		return loop.Landed{}, false, nil
 	}
 	head, err := p.GitHub.Commit(ctx, ref.OID)
 	if err != nil {
-		return landedRecord{}, false, err
+		return loop.Landed{}, false, err
 	}
 	bot, err := p.GitHub.BotID(ctx)
 	if err != nil {
-		return landedRecord{}, false, err
+		return loop.Landed{}, false, err
 	}
 	if head.Author.ID != bot || !slices.Equal(head.Parents, []string{c.Base}) || !sameCommit(p.Mask, head.Message, c) {
-		return landedRecord{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
+		return loop.Landed{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
 	}
 	rec, err := p.check(c, head)
 	return rec, err == nil, err
@@ -278,37 +272,44 @@ type request struct {
 
 // input reads what changed into a request, after policy has had its say.
 func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error) {
-	changes, err := p.Objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
+	objects, err := p.Objects(ctx)
+	if err != nil {
+		return in, err
+	}
+	diff, err := objects.Diff(ctx, gitrepo.OID(c.BaseTree), gitrepo.OID(c.Tree))
 	if err != nil {
 		return in, fmt.Errorf("compare trees: %w", err)
+	}
+	changes := make([]loop.Change, 0, len(diff))
+	for _, change := range diff {
+		changes = append(changes, loop.Change{Path: change.Path, OldMode: change.OldMode, NewMode: change.NewMode})
 	}
 	if len(changes) == 0 {
 		return in, ErrNoChange
 	}
-	screened := screen(changes, c.Protected, c.Own)
-	refused := slices.Concat(screened.Refused, screened.Protected)
+	refused := screen(changes, c.Protected, c.Own)
 	in.GitDataInput = ghapp.GitDataInput{BaseTree: c.BaseTree, Tree: c.Tree}
 	in.Branch, in.ExpectedHead = p.Branch, c.Base
 	in.Headline, in.Body = split(p.Mask, c)
 	total := 0
 	if len(refused) > 0 {
-		return in, &PolicyError{Refusals: refused}
+		return in, &loop.Rejection{Refusals: refused}
 	}
-	for _, change := range changes {
+	for _, change := range diff {
 		if change.NewMode == 0 {
 			in.Deletions = append(in.Deletions, change.Path)
 			continue
 		}
-		content, err := p.Objects.Blob(ctx, change.NewOID, MaxFile)
+		content, err := objects.Blob(ctx, change.NewOID, MaxFile)
 		if errors.Is(err, gitrepo.ErrTooLarge) {
-			refused = append(refused, Refusal{Path: change.Path, Reason: fmt.Sprintf("file is larger than %d MiB", MaxFile>>20)})
+			refused = append(refused, loop.Refusal{Path: change.Path, Reason: fmt.Sprintf("file is larger than %d MiB", MaxFile>>20)})
 			continue
 		}
 		if err != nil {
 			return in, fmt.Errorf("read changed file: %w", err)
 		}
 		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
-			refused = append(refused, Refusal{
+			refused = append(refused, loop.Refusal{
 				Path:   change.Path,
 				Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20),
 			})
@@ -320,7 +321,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 		})
 	}
 	if len(refused) > 0 {
-		return in, &PolicyError{Refusals: refused}
+		return in, &loop.Rejection{Refusals: refused}
 	}
 	return in, nil
 }

@@ -53,7 +53,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR,
 			return prRecord{Number: pr.Number}, err
 		})
 	if err != nil {
-		return ghapp.PR{}, explainNotOpened(head, err)
+		return ghapp.PR{}, p.explainNotOpened(ctx, head, err)
 	}
 	if got.Number == rec.Number {
 		return got, nil
@@ -61,10 +61,14 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR,
 	return p.ReadPR(ctx, rec.Number)
 }
 
-// explainNotOpened is why there is no pull request from a branch, in words for people
-// where only they can fix it.
-func explainNotOpened(branch string, err error) error {
+// explainNotOpened is why there is no pull request, in words for people where only they can fix
+// it. Work that has landed is on the branch; "" is none yet.
+func (p *Publisher) explainNotOpened(ctx context.Context, branch string, err error) error {
 	class, _ := ghapp.Classify(err)
+	work := ""
+	if branch != "" {
+		work = fmt.Sprintf("; the work so far is on the branch `%s`", branch)
+	}
 	switch {
 	case errors.Is(err, ghapp.ErrExists):
 		return &run.UserError{
@@ -73,21 +77,26 @@ func explainNotOpened(branch string, err error) error {
 		}
 	case ghapp.ActionsRefused(err):
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub does not allow workflows to open pull requests here; the work so far is on "+
-				"the branch `%s`", branch),
+			Message: "GitHub does not allow workflows to open pull requests here" + work,
 			Hint: "in Settings → Actions → General, tick \"Allow GitHub Actions to create and approve pull requests\" " +
 				"(an organisation's setting overrides the repository's)", Err: err,
 		}
 	case class == ghapp.Forbidden:
 		return &run.UserError{
-			Message: fmt.Sprintf("GitHub did not let me open a pull request; the work so far is on the branch `%s`: %v", branch,
-				err),
-			Hint: "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write",
-			Err:  err,
+			Message: fmt.Sprintf("GitHub does not let me open pull requests here%s: %v", work, err),
+			Hint:    "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write",
+			Err:     err,
 		}
-	default:
-		return err
+	case class == ghapp.Invalid:
+		if _, gone := p.GitHub.Branch(ctx, p.BaseBranch); errors.Is(gone, ghapp.ErrNotFound) {
+			return &run.UserError{
+				Message: fmt.Sprintf("the branch `%s`, which the pull request would go into, was deleted or renamed%s",
+					p.BaseBranch, work),
+				Hint: "comment `/ralph resume`, and I go on from there into the branch that is then the base", Err: err,
+			}
+		}
 	}
+	return err
 }
 
 // ReadPR reads a pull request and makes sure that it is ours: a number may come

@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -18,11 +19,11 @@ func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, publish.View) 
 	t.Helper()
 	w := newWorld(t)
 	p := w.publisher("r-1")
-	landed := get[publish.Landed](t)(p.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
+	landed := get[loop.Landed](t)(p.LandCommit(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("a", "1"))))
 	v := publish.View{
 		Title: "Add a --json flag @walt fixes #1", RepoURL: w.repo.HTMLURL(), Phase: run.PhaseIterating, Iteration: 1,
-		Commits: []publish.PastCommit{
-			{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: &landed.Verified},
+		Commits: []loop.Landed{
+			{OID: landed.OID, Subject: landed.Subject, TaskID: landed.TaskID, Verified: landed.Verified},
 		}, Closes: true,
 		Tasks: []run.Task{
 			{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen},
@@ -160,7 +161,7 @@ func TestForeignPullRequest(t *testing.T) {
 	other := w.publisher("r-9")
 	other.Issue = get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "Another", "x")).Number
 	other.Branch = run.Branch(other.Issue)
-	get[publish.Landed](t)(other.Land(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("z", "1"))))
+	get[loop.Landed](t)(other.LandCommit(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("z", "1"))))
 	foreign := get[ghapp.PR](t)(other.EnsurePR(t.Context(), 0, v))
 	if _, err := p.EnsurePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
 		t.Errorf("ensure: %v", err)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -68,7 +70,7 @@ func TestSaidIsNotForged(t *testing.T) {
 		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged,
 		Diagnostics: forged, ReviewNote: forged,
 		Tasks: []run.Task{{ID: "T1", Title: forged, Accept: []string{forged}, Group: forged}},
-		Gates: []Gate{{Name: forged, Detail: forged, Note: forged}}, Commits: []PastCommit{{OID: forged, Subject: forged}},
+		Gates: []gate.Result{failedGate(forged, forged)}, Commits: []loop.Landed{{OID: forged, Subject: forged}},
 		Findings: []string{forged}, Questions: []string{forged},
 	}
 	for _, said := range [][]Said{nil, {{Where: forged, By: forged, Comment: 11, TaskID: "T4"}}} {

@@ -6,34 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
-
-// Gate is how one check went on the last proposal.
-type Gate struct {
-	Name     string
-	Passed   bool
-	Duration time.Duration
-	// Detail is what a failed check said.
-	Detail string
-	// Note says in a sentence why a failed check held nothing back, "" where it
-	// did.
-	Note string
-}
-
-// PastCommit is one that is on the branch.
-type PastCommit struct {
-	// OID is its object id, in hex.
-	OID     string
-	Subject string
-	// TaskID is the task it did, "" for none.
-	TaskID string
-	// Verified says whether GitHub signed it; nil where that was not asked.
-	Verified *bool
-	// Summary is what the agent said of its work, "" where that is not known.
-	Summary string
-}
 
 // Said is something that people said of the work.
 type Said struct {
@@ -65,7 +42,7 @@ type View struct {
 	Tasks       []run.Task
 	// Commits are those of all runs, oldest first, and Older counts those in front
 	// of them that are not known any more.
-	Commits []PastCommit
+	Commits []loop.Landed
 	Older   int
 	Phase   run.Phase
 	// Waits is what the run waits for, in the host's own words, "" for nothing, and
@@ -85,7 +62,7 @@ type View struct {
 	// Proof is what shows that the work is right.
 	Proof run.Proof
 	// Gates are the checks on the last proposal.
-	Gates []Gate
+	Gates []gate.Result
 	// Findings are what a person should look at in what has landed, a sentence
 	// each.
 	Findings []string
@@ -122,6 +99,54 @@ type View struct {
 	// Mask takes the secrets out of a text; nil takes out none. Masking twice
 	// must be masking once.
 	Mask func(string) string
+}
+
+// View is the state as the pull request shows it.
+func (p *Publisher) View(s loop.State) (View, error) {
+	sum := s.Sum()
+	v := View{
+		Label: p.Label, Title: s.Subject.Name, RepoURL: p.GitHub.HTMLURL(), Phase: s.Phase, End: s.End,
+		Iteration: sum.Iterations, Runs: sum.Runs,
+		CostUSD: sum.CostUSD, Commits: sum.Commits, Older: sum.Older, Gates: s.GateLast, Agent: p.Agent, Model: s.SeenModel,
+		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
+		Closes:    true,
+		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
+		Proof: s.Proof(), Sandbox: p.Sandbox,
+	}
+	if d := s.Delayed; d != nil {
+		v.Waits, v.WaitsSince = d.Why, d.Since
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return v, fmt.Errorf("read the accepted progress: %w", err)
+		}
+		v.Tasks, v.Learnings = doc.Tasks(), doc.Section(progress.SectionLearnings)
+		v.Patterns, v.Analysis = doc.Section(progress.SectionPatterns), doc.Section(progress.SectionAnalysis)
+		v.Testing, v.Log = doc.Section(progress.SectionTesting), doc.Log()
+		for i, t := range v.Tasks {
+			v.Tasks[i].Status = s.Standing(t)
+		}
+	}
+	for _, f := range s.Feedback {
+		v.Said = append(v.Said, Said{Where: f.Where, By: f.By, Comment: cmp.Or(f.Last, f.Comment),
+			Review: reviewOf(f.Key), TaskID: f.TaskID, OID: f.Commit, Why: f.Why})
+	}
+	if s.PullRequest != nil {
+		v.PullNumber = s.PullRequest.Number
+	}
+	for _, f := range s.Findings {
+		v.Findings = append(v.Findings, f.Text)
+	}
+	return p.of(s).fill(v), nil
+}
+
+// reviewOf is the review that the key of feedback names, 0 where it names something else.
+func reviewOf(key string) (id int64) {
+	if _, err := fmt.Sscanf(key, "review:%d", &id); err != nil {
+		return 0
+	}
+	return id
 }
 
 // Headline is one line on where the run is, with a sign in front and without a

@@ -22,7 +22,6 @@ import (
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
@@ -134,7 +133,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
-	hostCfg.MergedNotes = func(ctx context.Context) ([]string, error) { return pullrequest.MergedNotes(ctx, repo) }
+	hostCfg.MergedNotes = func(ctx context.Context) ([]string, error) { return publish.MergedNotes(ctx, repo) }
 	if m := r.cfg.Models; m != nil {
 		key := m.Key(row.ID)
 		hostCfg.Gateway = &host.Gateway{
@@ -158,8 +157,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 				tree, runner := h.Lane(n)
 				return tree, &placing{Runner: runner, r: r, row: row}
 			},
-			Publisher: &pullrequest.Publisher{
-				Repo: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
+			Publisher: &publish.Publisher{
+				GitHub: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
 				Now:   r.cfg.Now,
 				ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,

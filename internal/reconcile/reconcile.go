@@ -24,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
@@ -312,7 +311,7 @@ func (r *Reconciler) tick(ctx context.Context, row store.Run, d *driver,
 		case loop.Sleep:
 			pause := max(n.Until.Sub(r.cfg.Now()), time.Millisecond)
 			if s.Stale() {
-				pause = min(pause, pullrequest.ShowEvery)
+				pause = min(pause, publish.ShowEvery)
 			}
 			if s, err = r.tellDelay(ctx, row, s); err != nil {
 				return 0, err

@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/pullrequest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/store"
@@ -61,7 +60,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 	case s.End != "" && ghapp.Denied(err):
 		s.Troubles++
 		d.refused++
-		giveUp = d.refused >= pullrequest.MaxRefusals // a refusal is no outage
+		giveUp = d.refused >= publish.MaxRefusals // a refusal is no outage
 	case (ghapp.Failed(err) || errors.Is(err, gitrepo.ErrUnavailable)) && !late:
 		giveUp = r.gitHubFails(d, &s) && s.End == ""
 	default:

@@ -24,7 +24,7 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/pullrequest"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/queue"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -278,12 +278,12 @@ func TestTrouble(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(context.Context) error { return broken })
 		w.show = fmt.Errorf("show: %w", &ghapp.Error{Op: "comment", Status: 403, Class: ghapp.Forbidden, Message: "locked"})
-		for range pullrequest.MaxRefusals { // the first finds what is broken
+		for range publish.MaxRefusals { // the first finds what is broken
 			if s := w.advance(t.Context()); s.Phase.Terminal() {
 				t.Fatalf("given up after %d attempts to tell", len(w.shown))
 			}
 		}
-		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != pullrequest.MaxRefusals || len(w.ends) != 1 {
+		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != publish.MaxRefusals || len(w.ends) != 1 {
 			t.Errorf("phase %s after %d attempts to tell; told elsewhere %d times", s.Phase, len(w.shown), len(w.ends))
 		}
 	})

@@ -6,12 +6,12 @@
 //     an address or for JSON, or in base64 at any alignment, and wherever the
 //     border of a chunk falls. Of a key that looks random no 16 characters in a row
 //     do.
-//   - Neither does a key that is spread over a text that is masked, or looked
-//     through, as a whole.
+//   - Neither does a key that is spread over a text of at most 1 MiB that is masked, or
+//     looked through, as a whole.
 //   - What a Masker keeps back of a stream is bounded by the longest secret.
 //   - Masking does not depend on how the text was cut into chunks.
 //   - What only looks like a secret (the token forms of GitHub, of models' providers and
 //     of others, private keys) is masked too, known or not.
 //
-// Beside that, [Find] looks for secrets in files that are about to be published.
+// Beside that, [Search] looks for secrets in files that are about to be published.
 package redact

@@ -118,12 +118,6 @@ func (s *Search) Find(ctx context.Context, text []byte) (found []Secret, whole b
 	return found[:min(len(found), maxFound)], whole
 }
 
-// Find is that of a new Search, and gives what was found.
-func Find(ctx context.Context, text []byte) []Secret {
-	found, _ := new(Search).Find(ctx, text)
-	return found
-}
-
 // find gives the places of one form, at most maxFound.
 func (s *Search) find(ctx context.Context, r rule, text []byte) (found []Secret, whole bool) {
 	seen, line, end := 0, 1, 0 // line is that of the byte at seen; what is before end was found
@@ -191,14 +185,8 @@ func (r rule) near(text []byte) []span {
 // Known is the rule of a secret that a Masker was told of.
 const Known = "known_secret"
 
-// Find looks for the secrets that the Masker knows, in any of the forms that it
-// masks and spread over the text, besides what [Find] finds.
-func (m *Masker) Find(ctx context.Context, text []byte) []Secret {
-	found, _ := m.Search(ctx, new(Search), text)
-	return found
-}
-
-// Search is Find as a part of a search; whole is as there.
+// Search looks for the secrets that the Masker knows, in any of the forms that it masks,
+// besides what the search finds; whole is as there.
 func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found []Secret, whole bool) {
 	found, whole = search.Find(ctx, text)
 	found = append(found, m.FindKnown(ctx, text)...)
@@ -206,16 +194,17 @@ func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found
 	return found, whole
 }
 
-// FindKnown looks for nothing but the secrets that the Masker knows. Time is linear
-// in the length of the text, and next to no memory is needed beside it; when the
-// context is cancelled, what was found until then is returned.
+// FindKnown looks for nothing but the secrets that the Masker knows. Time is linear in
+// the length of the text, and next to no memory is needed beside one that is large; when
+// the context is cancelled, what was found until then is returned.
 func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
 	m = m.orPlain()
 	places := m.known(ctx, text)
-	for at := range m.spread(text, func() bool { return ctx.Err() != nil }) {
-		if len(places) == 2*maxFound {
-			break
-		}
+	var spread []span
+	if ctx.Err() == nil {
+		spread = m.spread(text)
+	}
+	for _, at := range spread {
 		// Most are there in one piece, too.
 		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) {
 			places = append(places, at)

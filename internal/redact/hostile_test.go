@@ -30,25 +30,6 @@ func TestKnownSecretsNeedNoMemory(t *testing.T) {
 	}
 }
 
-// TestSpreadOverTheBorders: a value that is spread over the text is found wherever the
-// letters that are looked at together begin and end.
-func TestSpreadOverTheBorders(t *testing.T) {
-	t.Parallel()
-	m := New(longKey)
-	spread := strings.Join(strings.Split(longKey, ""), "-")
-	for before := maxLetters - 2*len(longKey); before < maxLetters+2*len(longKey); before++ {
-		text := strings.Repeat("q", before) + "\n" + spread + strings.Repeat("q", maxLetters)
-		found := m.FindKnown(t.Context(), []byte(text))
-		if len(found) != 1 || found[0].Line != 2 || found[0].Value != spread {
-			t.Fatalf("behind %d letters: %+v", before, found)
-		}
-	}
-	many := strings.Repeat(spread+"\n", 3*maxFound)
-	if found := m.FindKnown(t.Context(), []byte(many)); len(found) != 2*maxFound || found[2*maxFound-1].Line != 2*maxFound {
-		t.Errorf("%d were found", len(found))
-	}
-}
-
 // wordsOfAll is text that makes every form be looked for everywhere.
 func wordsOfAll(size int) []byte {
 	var all []byte

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -20,8 +21,8 @@ const MinSecret = 6
 // Masker masks by pattern only.
 type Masker struct {
 	starts *starts
-	// bare finds what is spread over a text; nil where no value is fit for it.
-	bare *starts
+	// bare are the letters and digits of the values that look random.
+	bare [][]byte
 	mask string
 }
 
@@ -60,7 +61,12 @@ func newMasker(secrets []string, patterns []pattern) *Masker {
 		return strings.Compare(a, b)
 	})
 	all = slices.Compact(all)
-	m.starts, m.bare = newStarts(all, patterns), newBare(secrets)
+	m.starts = newStarts(all, patterns)
+	for _, s := range secrets {
+		if b, _ := bare([]byte(s)); len(b) >= pieceLen && random(string(b)) {
+			m.bare = append(m.bare, b)
+		}
+	}
 	m.mask = masks[len(masks)-1]
 	for _, candidate := range masks {
 		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {
@@ -116,6 +122,31 @@ func spellings(s string) []string {
 	return out
 }
 
+// pieceLen is the length of a piece of a value that is masked by itself: short enough to
+// find a value that lacks its beginning, and long enough to be no word.
+const pieceLen = 16
+
+// pieces are the parts of a value that give most of it away: all that look random
+// of one that is a token. Addresses, paths and phrases have none, since their
+// parts are words.
+func pieces(s string) []string {
+	if len(s) <= pieceLen || strings.ContainsFunc(s, func(r rune) bool { return !token(r) }) {
+		return nil
+	}
+	var out []string
+	for i := 0; i+pieceLen <= len(s); i++ {
+		if p := s[i : i+pieceLen]; random(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// token says whether r is of the characters that keys are made of.
+func token(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_+=", r)
+}
+
 // componentEscape is JavaScript's encodeURIComponent.
 func componentEscape(s string) string {
 	return strings.NewReplacer("+", "%20", "%21", "!", "%27", "'", "%28", "(", "%29", ")", "%2A",
@@ -147,24 +178,63 @@ func jsonEscapes(s string) []string {
 	return []string{plain, html, strings.ReplaceAll(plain, "/", `\/`), strings.ReplaceAll(html, "/", `\/`)}
 }
 
-// Mask returns s with every secret replaced, those too that are spread over it:
-// with line ends, quotes or anything else between their letters and digits.
+// Mask returns s with every secret replaced, those too that are spread over it: with
+// line ends, quotes or anything else between their letters and digits.
 func (m *Masker) Mask(s string) string {
 	sc := scanner{m: m.orPlain()}
 	text := sc.feed([]byte(s), true)
-	var out strings.Builder
-	at := 0
-	for place := range sc.m.spread(text, never) {
-		out.Write(text[at:place.from])
-		out.WriteString(sc.m.mask)
-		at = place.to
+	for _, at := range slices.Backward(sc.m.spread(text)) {
+		text = slices.Replace(text, at.from, at.to, []byte(sc.m.mask)...)
 	}
-	out.Write(text[at:])
-	return out.String()
+	return string(text)
 }
 
-// never does not stop what it is asked of.
-func never() bool { return false }
+// span is a part of a text.
+type span struct{ from, to int }
+
+// maxSpread bounds the text, in bytes, in which known values are looked for that are
+// spread over it.
+const maxSpread = 1 << 20
+
+// spread gives the places of known values whose letters and digits follow each other in
+// text, whatever stands between them, in order.
+func (m *Masker) spread(text []byte) []span {
+	if len(text) > maxSpread || len(m.bare) == 0 {
+		return nil
+	}
+	letters, places := bare(text)
+	var all []span
+	for _, value := range m.bare {
+		for from := 0; len(all) < maxFound; {
+			at := bytes.Index(letters[from:], value)
+			if at < 0 {
+				break
+			}
+			from += at + len(value)
+			all = append(all, span{places[from-len(value)], places[from-1] + 1})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	apart := all[:0]
+	for _, at := range all {
+		if n := len(apart); n == 0 || apart[n-1].to <= at.from {
+			apart = append(apart, at)
+		} else {
+			apart[n-1].to = max(apart[n-1].to, at.to)
+		}
+	}
+	return apart
+}
+
+// bare is what text has of letters and digits, and where they are.
+func bare(text []byte) (letters []byte, places []int) {
+	for i, c := range text {
+		if '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
+			letters, places = append(letters, c), append(places, i)
+		}
+	}
+	return letters, places
+}
 
 // Writer returns a writer that passes masked text on to w. It keeps back what
 // may turn out to be a secret; Close passes on the rest, and does not close w. It

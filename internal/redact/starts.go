@@ -19,15 +19,11 @@ type start struct {
 // are nearly all.
 type starts struct {
 	by map[uint32]start
-	// maybe has a bit for each of a few of its keys' bits: most places are ruled
-	// out by it alone.
-	maybe [1 << (maybeBits - 6)]uint64
+	// pairs are the first two bytes of all: most places are ruled out by them alone.
+	pairs [1 << 16]bool
 }
 
-const maybeBits = 15
-
-// slot spreads the bytes of a start over maybe, by Knuth's multiplication.
-func slot(key uint32) uint32 { return key * 2654435761 >> (32 - maybeBits) }
+func pair(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 
 // newStarts indexes known forms, longest first, and patterns.
 func newStarts(forms []string, patterns []pattern) *starts {
@@ -37,7 +33,7 @@ func newStarts(forms []string, patterns []pattern) *starts {
 		at := s.by[key]
 		to(&at)
 		s.by[key] = at
-		s.maybe[slot(key)>>6] |= 1 << (slot(key) & 63)
+		s.pairs[pair([]byte(text))] = true
 	}
 	for _, f := range forms {
 		add(f, func(at *start) { at.forms = append(at.forms, f) })
@@ -48,23 +44,14 @@ func newStarts(forms []string, patterns []pattern) *starts {
 	return s
 }
 
-// longest is the length of the longest form.
-func (s *starts) longest() int {
-	n := 0
-	for _, at := range s.by {
-		for _, f := range at.forms {
-			n = max(n, len(f))
-		}
-	}
-	return n
-}
-
 // skip says how many bytes of b can be passed over: no secret begins there. The
 // last few are left, since what follows them decides.
 func (s *starts) skip(b []byte) int {
 	for i := 0; i+startLen <= len(b); i++ {
-		at := slot(binary.LittleEndian.Uint32(b[i:]))
-		if s.maybe[at>>6]&(1<<(at&63)) != 0 {
+		if !s.pairs[pair(b[i:])] {
+			continue
+		}
+		if _, ok := s.by[binary.LittleEndian.Uint32(b[i:])]; ok {
 			return i
 		}
 	}

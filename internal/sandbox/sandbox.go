@@ -110,11 +110,6 @@ type About struct {
 	// Name is the name in configuration: "local", "docker".
 	Name string
 
-	// Warm lets the sandbox come up for the next Start while the caller still lays out
-	// the files for it. The caller calls release in any case when that Start has
-	// returned; it undoes what was not made use of.
-	Warm func() (release func())
-
 	// Reap ends and removes the starts that nobody remembers, and says how many there
 	// were: their run directory was deleted by hand, or while the engine was away. It
 	// leaves alone what another installation started.

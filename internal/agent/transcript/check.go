@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -126,79 +125,4 @@ func (c Check) title() string {
 		}
 	}
 	return strings.Join(parts, " · ")
-}
-
-// Refused work.
-const (
-	refusedPrefix = "refused-"
-	patchSuffix   = ".patch"
-	// MaxPatch is the largest patch that is kept, in bytes.
-	MaxPatch = 1 << 20
-)
-
-// Refused is what a failed attempt at a task changed.
-type Refused struct {
-	TaskID string
-	// Path is the file with the patch: a few lines that say what it is, then what
-	// `git apply` takes.
-	Path string
-}
-
-// KeepRefused keeps the patch of a failed attempt at a task in the place of the one
-// before, below the lines of about.
-func (s *Store) KeepRefused(id run.ID, taskID, about, patch string) error {
-	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(taskID) {
-		return fmt.Errorf("transcript: %q of run %q is no name of a task", taskID, id)
-	}
-	f, err := s.create(id)
-	if err != nil {
-		return fmt.Errorf("keep refused work: %w", err)
-	}
-	_, err = f.WriteString(s.mask.Mask(about) + "\n" + s.mask.Mask(patch))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), s.refused(id, taskID))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("keep refused work: %w", err), os.Remove(f.Name()))
-	}
-	return nil
-}
-
-func (s *Store) refused(id run.ID, taskID string) string {
-	return filepath.Join(s.Dir(id), refusedPrefix+taskID+patchSuffix)
-}
-
-// ForgetRefused removes what was kept of failed attempts at a task.
-func (s *Store) ForgetRefused(id run.ID, taskID string) error {
-	if !nameRE().MatchString(string(id)) || !nameRE().MatchString(taskID) {
-		return nil
-	}
-	if err := os.Remove(s.refused(id, taskID)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("forget refused work: %w", err)
-	}
-	return nil
-}
-
-// Refused lists the refused work of a run that is kept, by task.
-func (s *Store) Refused(id run.ID) ([]Refused, error) {
-	if !nameRE().MatchString(string(id)) {
-		return nil, nil
-	}
-	entries, err := os.ReadDir(s.Dir(id))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list refused work: %w", err)
-	}
-	var all []Refused
-	for _, e := range entries {
-		task, ok := strings.CutPrefix(e.Name(), refusedPrefix)
-		task, patch := strings.CutSuffix(task, patchSuffix)
-		if ok && patch && e.Type().IsRegular() {
-			all = append(all, Refused{TaskID: task, Path: filepath.Join(s.Dir(id), e.Name())})
-		}
-	}
-	return all, nil
 }

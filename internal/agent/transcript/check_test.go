@@ -3,7 +3,6 @@ package transcript_test
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -56,39 +55,5 @@ func TestKeepCheck(t *testing.T) {
 	}
 	if err := store.KeepCheck(transcript.Check{Run: "../x", Name: "a"}, strings.NewReader("")); err == nil {
 		t.Error("a run leads out of the directory")
-	}
-}
-
-// Of each task the last refused work is kept, until the task is done.
-func TestKeepRefused(t *testing.T) {
-	t.Parallel()
-	store := transcript.Open(t.TempDir(), redact.New("correct-horse-battery"))
-	for _, err := range []error{
-		store.KeepRefused("run-1", "T1", "first", "diff --git one\n"),
-		store.KeepRefused("run-1", "T1", "second", "diff --git two correct-horse-battery\n"),
-		store.KeepRefused("run-1", "1.2", "third", "diff --git three\n"),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	all, err := store.Refused("run-1")
-	if err != nil || len(all) != 2 || all[0].TaskID != "1.2" || all[1].TaskID != "T1" {
-		t.Fatalf("refused %+v, %v", all, err)
-	}
-	src, err := os.ReadFile(all[1].Path)
-	if text := string(src); err != nil || !strings.HasPrefix(text, "second\ndiff --git two ") || strings.Contains(text, "horse") {
-		t.Errorf("kept %q, %v", src, err)
-	}
-	if err := errors.Join(store.ForgetRefused("run-1", "T1"), store.ForgetRefused("run-1", "T1")); err != nil {
-		t.Error(err)
-	}
-	if all, err = store.Refused("run-1"); err != nil || len(all) != 1 {
-		t.Errorf("refused %+v, %v", all, err)
-	}
-	for _, task := range []string{"", "../T1", "a/b"} {
-		if store.KeepRefused("run-1", task, "", "x") == nil {
-			t.Errorf("a task is called %q", task)
-		}
 	}
 }

@@ -338,39 +338,6 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestSave: all that is kept of a run is copied, into a directory that is new.
-func TestSave(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	keep(t, s, start("r1", 1, "r1-1"), "said")
-	if err := s.KeepRefused("r1", "T1", "about", "the patch"); err != nil {
-		t.Fatal(err)
-	}
-	// What a process was killed at is no transcript.
-	if err := os.WriteFile(filepath.Join(s.Dir("r1"), "new-1"), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "new", "saved")
-	if err := s.Save("r1", dir); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 2 {
-		t.Errorf("%v, %v", entries, err)
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, "refused-T1.patch")); err != nil || string(b) != "about\nthe patch" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if err := s.Save("r1", dir); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("into a directory that is there: %v", err)
-	}
-	for _, id := range []run.ID{"r9", "../r1"} {
-		if err := s.Save(id, dir+"2"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("of no run: %v", err)
-		}
-	}
-}
-
 func parsers(name string, emit func(agent.Activity)) agent.Parser {
 	backend, err := agent.Lookup(name, agent.Options{})
 	if err != nil {

@@ -21,9 +21,6 @@ func Detect(name string, src []byte) (Format, bool) {
 	case base == "fix_plan.md" || base == "@fix_plan.md":
 		return FixPlan, true
 	}
-	if admit(name, src) != nil {
-		return "", false
-	}
 	m, err := parseMarkdown(Checklist, name, src)
 	if err != nil {
 		return "", false
@@ -36,36 +33,25 @@ func Detect(name string, src []byte) (Format, bool) {
 }
 
 // detect tells by the headings and tasks. What has the title of a progress file
-// and nothing of another system is ours, so that a check says what it lacks.
+// and nothing of another system is ours.
 func (m *markdown) detect() (Format, bool) {
-	if _, bound := m.doc.Binding(); bound {
-		return Progress, true
-	}
+	_, bound := m.doc.Binding()
 	has := make(map[string]bool)
-	steps := false // a heading that is a task, with boxes
-	for i, h := range m.heads {
-		has[fold(h.text)] = true
-		if h.level >= 3 && headTaskRE().MatchString(h.text) {
-			steps = steps || len(m.boxes[i]) > 0
-		}
+	for _, h := range m.doc.Headings() {
+		has[h] = true
 	}
-	numbered, ids, phases := 0, false, false
+	steps, numbered := false, 0
 	for _, t := range m.view.Tasks {
-		ids = ids || t.ID != ""
-		phases = phases || strings.HasPrefix(fold(t.Group), "phase ")
+		steps = steps || headTaskRE().MatchString(t.Group)
 		if specumRE().MatchString(t.Title) {
 			numbered++
 		}
 	}
-	titled := len(m.heads) > 0 && strings.HasPrefix(fold(m.heads[0].text), "progress:")
+	titled := strings.HasPrefix(strings.ToLower(m.doc.Heading()), "progress:")
 	switch {
-	case titled && (has["learnings"] || has["codebase patterns"]):
-		return Progress, true
-	case titled && (has["task list"] || has["tasks completed"]):
+	case titled && !bound && !has["learnings"] && !has["codebase patterns"] && (has["task list"] || has["tasks completed"]):
 		return Portable, true
-	case titled && has["tasks"] && phases && !ids:
-		return Rslph, true
-	case titled:
+	case titled, bound:
 		return Progress, true
 	case steps:
 		return Ralphex, true

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Format names the way a task file is written.
@@ -15,14 +18,12 @@ type Format string
 
 // The formats. Their names are those of the command line.
 const (
-	// Progress is our own progress.md.
+	// Progress is our own progress.md, and rslph's.
 	Progress Format = "progress"
 	// PRD is snarktank/ralph's prd.json, with progress.txt beside it.
 	PRD Format = "prd"
 	// Portable is portableralph's NAME_PROGRESS.md.
 	Portable Format = "portableralph"
-	// Rslph is rslph's progress.md.
-	Rslph Format = "rslph"
 	// Specum is smart-ralph's tasks.md, with .progress.md beside it.
 	Specum Format = "smart-ralph"
 	// FixPlan is frankbria/ralph-claude-code's fix_plan.md.
@@ -39,21 +40,12 @@ func (f Format) Foreign() bool { return f != "" && f != Progress && f != Checkli
 // Companion is the name of the file that keeps what was learned where the tasks
 // are in another, or "".
 func (f Format) Companion() string {
-	switch f {
-	case PRD:
-		return "progress.txt"
-	case Specum:
-		return ".progress.md"
-	case Progress, Portable, Rslph, FixPlan, Ralphex, Checklist:
-	}
-	return ""
+	return map[Format]string{PRD: "progress.txt", Specum: ".progress.md"}[f]
 }
 
 // Plan is what every format has in common.
 type Plan struct {
 	Title string
-	// Description is prose about the whole, a paragraph or bullet a line.
-	Description []string
 	// Branch is the git branch the plan is worked on, or "".
 	Branch string
 	// Status is the word of the Status section, or "".
@@ -68,31 +60,59 @@ type Plan struct {
 	Learnings []string
 }
 
-// Task is a task with what other systems say about it. The ID is the one it
-// has in its file, as "US-001" or "1.2", and "" where it has none. Check boxes
-// below a task are acceptance criteria; where a task is nothing but its boxes
-// and some are ticked, it is in progress.
+// Task is a task of a file. The ID is the one it has there, as "US-001" or "1.2", and ""
+// where it has none.
 type Task struct {
 	run.Task
-	// Origin is the id the task has in the file it was converted from.
+	// Origin is the id that a task of our own progress.md has in the file it came from.
 	Origin string
-	// Details are labelled lines about the task that are no criteria.
-	Details []Detail
 }
 
-// Detail is what is said about one aspect of a task, such as "Files".
-type Detail struct {
-	Label string
-	Lines []string
-}
-
-// Key is the id that a task keeps across conversions: Origin, else ID.
+// Key is the id of a task in the file that it came from: Origin, else ID.
 func (t Task) Key() string {
 	if t.Origin != "" {
 		return t.Origin
 	}
 	return t.ID
 }
+
+var (
+	ownRE    = strs.Lazy(`^T[1-9]\d{0,5}$`)
+	originRE = strs.Lazy(`^\[([A-Za-z0-9](?:[A-Za-z0-9 ._-]{0,38}[A-Za-z0-9])?)\][ \t]+`)
+)
+
+// isOrigin says whether s can stand in brackets before a title and be told from a marker
+// there: it holds a digit.
+func isOrigin(s string) bool {
+	return strings.ContainsAny(s, "0123456789") && originRE().MatchString("["+s+"] ")
+}
+
+// RunTasks are the tasks as a run has them: the id that one has in its file stands in
+// brackets before the title.
+func (p *Plan) RunTasks() []run.Task {
+	var out []run.Task
+	for _, t := range p.Tasks {
+		r := t.Task
+		r.ID = ""
+		switch key := t.Key(); {
+		case ownRE().MatchString(key):
+			r.ID = key
+		case isOrigin(key):
+			r.Title = "[" + key + "] " + r.Title
+		}
+		if r.Priority = min(r.Priority, maxPriority); r.Status == run.TaskInProgress {
+			r.Status = run.TaskOpen
+		}
+		if r.Status != run.TaskBlocked && r.Status != run.TaskSkipped {
+			r.Reason = ""
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// maxPriority is the last priority that a task of a run can have.
+const maxPriority = 9
 
 // Counts of a plan's tasks by status. Open includes those in progress.
 type Counts struct{ Total, Done, Open, Blocked, Skipped int }
@@ -121,16 +141,14 @@ func (p *Plan) Done() bool {
 	return c.Total > 0 && c.Done+c.Skipped == c.Total
 }
 
-// source is a task file of one kind: its bytes, the view of them, and the
-// edits in place. Tasks go by their index in the plan.
+// source is a task file of one kind.
 type source interface {
 	bytes() []byte
 	plan() Plan
-	// edits are the replacements that make one change; none where nothing
-	// is to be changed.
-	edits(c StatusChange) ([]patch, error)
-	// replace takes over new bytes, if they read as a file of this kind.
-	replace(src []byte) error
+	// text is what an agent reads of it.
+	text() string
+	// apply makes changes, all or none.
+	apply(changes []StatusChange) error
 }
 
 // StatusChange asks for a new status of a task of a plan.
@@ -143,12 +161,6 @@ type StatusChange struct {
 	Reason string
 }
 
-// patch replaces src[start:stop] by text.
-type patch struct {
-	start, stop int
-	text        string
-}
-
 // File is a task file that was read, with its companion if it has one. It is
 // not safe for concurrent use.
 type File struct {
@@ -157,28 +169,18 @@ type File struct {
 	src    source
 	// notes is the companion: nil where the format has none or it was not
 	// attached.
-	notes notebook
-}
-
-// notebook is a companion file.
-type notebook interface {
-	bytes() []byte
-	patterns() []string
-	learnings() []string
+	notes []byte
 }
 
 // Parse reads src as a file of that format; name is used in messages. What
 // cannot be worked with is a *run.UserError that says where and what to do.
 func Parse(format Format, name string, src []byte) (*File, error) {
 	f := &File{name: name, format: format}
-	if err := admit(name, src); err != nil {
-		return nil, err
-	}
 	var err error
 	switch format {
 	case PRD:
 		f.src, err = parsePRD(name, src)
-	case Progress, Portable, Rslph, Specum, FixPlan, Ralphex, Checklist:
+	case Progress, Portable, Specum, FixPlan, Ralphex, Checklist:
 		f.src, err = parseMarkdown(format, name, src)
 	default:
 		err = fmt.Errorf("formats: %q is not a format", format)
@@ -192,20 +194,11 @@ func Parse(format Format, name string, src []byte) (*File, error) {
 // Attach gives f the content of its companion. A format without one ignores
 // it.
 func (f *File) Attach(src []byte) error {
-	name := f.format.Companion()
-	if name == "" {
+	if f.format.Companion() == "" {
 		return nil
 	}
-	if err := admit(name, src); err != nil {
-		return err
-	}
-	var err error
-	if f.format == PRD {
-		f.notes = parseLog(src)
-	} else {
-		f.notes, err = parseNotes(name, src)
-	}
-	return err
+	f.notes = slices.Clone(src)
+	return admit(f.format.Companion(), src)
 }
 
 // Name is the name f was read under.
@@ -217,12 +210,23 @@ func (f *File) Format() Format { return f.format }
 // Bytes is the task file as it is now.
 func (f *File) Bytes() []byte { return slices.Clone(f.src.bytes()) }
 
+// Text is what an agent reads of the file: the file itself, or a prd.json in words.
+func (f *File) Text() string { return f.src.text() }
+
+// Unread is what looks like work in a file in Markdown and is not read as such.
+func (f *File) Unread() []progress.Unread {
+	if m, ok := f.src.(*markdown); ok {
+		return m.doc.Unread()
+	}
+	return nil
+}
+
 // Files are the task file and its companion as they are now, by their names in
 // one directory.
 func (f *File) Files() map[string][]byte {
 	files := map[string][]byte{path.Base(f.name): f.Bytes()}
 	if f.notes != nil {
-		files[f.format.Companion()] = slices.Clone(f.notes.bytes())
+		files[f.format.Companion()] = slices.Clone(f.notes)
 	}
 	return files
 }
@@ -230,9 +234,16 @@ func (f *File) Files() map[string][]byte {
 // Plan is the view of f as it is now.
 func (f *File) Plan() Plan {
 	p := f.src.plan()
-	if f.notes != nil {
-		p.Patterns = append(p.Patterns, f.notes.patterns()...)
-		p.Learnings = append(p.Learnings, f.notes.learnings()...)
+	switch f.format {
+	case PRD:
+		log := txtLog(f.notes)
+		p.Patterns, p.Learnings = log.patterns(), log.learnings()
+	case Specum:
+		if doc, err := progress.Parse(f.notes); err == nil {
+			p.Patterns = append(p.Patterns, bullets(doc.Section(progress.SectionPatterns))...)
+			p.Learnings = append(p.Learnings, bullets(doc.Section(progress.SectionLearnings))...)
+		}
+	case Progress, Portable, FixPlan, Ralphex, Checklist:
 	}
 	return p
 }
@@ -243,60 +254,20 @@ var ErrNoTask = errors.New("formats: no such task")
 // Apply makes many changes, at most one a task, and reads the file once. On
 // error nothing is changed. An index without a task is ErrNoTask.
 func (f *File) Apply(changes ...StatusChange) error {
-	var patches []patch
+	n, seen := len(f.src.plan().Tasks), make(map[int]bool, len(changes))
 	for _, c := range changes {
-		p, err := f.src.edits(c)
-		if err != nil {
-			return err
-		}
-		patches = append(patches, p...)
-	}
-	if len(patches) == 0 {
-		return nil
-	}
-	slices.SortFunc(patches, func(a, b patch) int { return a.start - b.start })
-	src := f.src.bytes()
-	var out []byte
-	at := 0
-	for _, p := range patches {
-		if p.start < at {
+		switch {
+		case c.Task < 0 || c.Task >= n:
+			return fmt.Errorf("%w: number %d of %d", ErrNoTask, c.Task+1, n)
+		case seen[c.Task]:
 			return errors.New("formats: two changes of one task")
 		}
-		out = append(append(out, src[at:p.start]...), p.text...)
-		at = p.stop
+		seen[c.Task] = true
 	}
-	return f.src.replace(append(out, src[at:]...))
-}
-
-// admit refuses what no format can be: the limits are those of progress.md.
-func admit(name string, src []byte) error {
-	if len(src) > progress.MaxSize {
-		return &run.UserError{
-			Message: fmt.Sprintf("%s has %d bytes, and at most %d are read", name, len(src), progress.MaxSize),
-			Hint:    "split the plan", Err: progress.ErrTooLarge,
-		}
+	if len(changes) == 0 {
+		return nil
 	}
-	if at := badByte(src); at >= 0 {
-		return failAt(name, src, at, "not plain UTF-8 text", "save the file as UTF-8 without NUL bytes")
-	}
-	return nil
-}
-
-// detail appends a labelled detail unless it is empty.
-func detail(to []Detail, label string, lines []string) []Detail {
-	if len(lines) == 0 {
-		return to
-	}
-	return append(to, Detail{Label: label, Lines: lines})
-}
-
-// clone copies the slices of a plan, so that callers can change them.
-func (p *Plan) clone() Plan {
-	c := *p
-	c.Description = slices.Clone(p.Description)
-	c.Tasks = slices.Clone(p.Tasks)
-	c.Patterns, c.Learnings = slices.Clone(p.Patterns), slices.Clone(p.Learnings)
-	return c
+	return f.src.apply(changes)
 }
 
 // errDone is the answer to marking a task that is done.
@@ -304,10 +275,14 @@ func errDone(t Task) error {
 	return &run.UserError{Message: fmt.Sprintf("%q is done", t.Title), Hint: "untick it first"}
 }
 
-func noTask(i, n int) error { return fmt.Errorf("%w: number %d of %d", ErrNoTask, i+1, n) }
-
-// failAt is an error a person can fix, at a byte of src.
-func failAt(name string, src []byte, at int, message, hint string) error {
-	line, column := position(src, at)
-	return &run.UserError{Message: fmt.Sprintf("%s:%d:%d: %s", name, line, column, message), Hint: hint}
+// peel takes off the front of a title what an expression finds there, and gives its first
+// group. A title is never left empty.
+func (t *Task) peel(re *regexp.Regexp) string {
+	at := re.FindStringSubmatchIndex(t.Title)
+	if at == nil || at[1] == len(t.Title) {
+		return ""
+	}
+	word := t.Title[at[2]:at[3]]
+	t.Title = t.Title[at[1]:]
+	return word
 }

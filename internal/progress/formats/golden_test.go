@@ -28,7 +28,6 @@ var when = time.Date(2026, 1, 2, 15, 4, 0, 0, time.UTC)
 // after. An archive holds the task file, perhaps its companion, and then
 //
 //	view        what is read
-//	checklist   its tasks in the grammar of progress.md
 //	edit: …     the lines that change with one edit
 func TestGolden(t *testing.T) {
 	t.Parallel()
@@ -49,8 +48,7 @@ func TestGolden(t *testing.T) {
 				t.Errorf("Detect(%s) = %s, %v", in[0].Name, got, ok)
 			}
 			want := map[string]string{
-				"view":      describe(open(t, format, in).Plan()),
-				"checklist": string(formats.CheckList(open(t, format, in))),
+				"view": describe(open(t, format, in)),
 			}
 			for _, f := range ar.Files {
 				if edit, ok := strings.CutPrefix(f.Name, "edit: "); ok {
@@ -91,7 +89,7 @@ func compare(t *testing.T, name string, ar *txtar.Archive, in []txtar.File, want
 // inputs are the files before the first that is expected.
 func inputs(ar *txtar.Archive) []txtar.File {
 	n := slices.IndexFunc(ar.Files, func(f txtar.File) bool {
-		return f.Name == "view" || f.Name == "checklist" || strings.HasPrefix(f.Name, "edit: ")
+		return f.Name == "view" || strings.HasPrefix(f.Name, "edit: ")
 	})
 	return ar.Files[:n]
 }
@@ -179,7 +177,8 @@ func lineDiff(a, b string) string {
 }
 
 // describe writes a plan for a person to check.
-func describe(p formats.Plan) string {
+func describe(f *formats.File) string {
+	p := f.Plan()
 	var b strings.Builder
 	put := func(name string, values ...string) {
 		for _, v := range values {
@@ -191,7 +190,6 @@ func describe(p formats.Plan) string {
 	put("title", p.Title)
 	put("branch", p.Branch)
 	put("status", p.Status)
-	put("about", p.Description...)
 	for _, t := range p.Tasks {
 		fmt.Fprintf(&b, "task %s", t.Status)
 		for _, s := range []string{t.ID, t.Origin} {
@@ -221,12 +219,12 @@ func describe(p formats.Plan) string {
 		put("  accept", t.Accept...)
 		put("  check", t.Checks...)
 		put("  subject", t.Subject)
-		for _, d := range t.Details {
-			put("  detail "+d.Label, d.Lines...)
-		}
 	}
 	put("pattern", p.Patterns...)
 	put("learned", p.Learnings...)
+	if f.Format() == formats.PRD {
+		put("text", slices.Collect(strings.SplitSeq(strings.TrimSpace(f.Text()), "\n"))...)
+	}
 	fmt.Fprintf(&b, "marked %v, done %v, %+v\n", p.MarkedDone, p.Done(), p.Counts())
 	return b.String()
 }

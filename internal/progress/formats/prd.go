@@ -2,6 +2,7 @@ package formats
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ type prd struct {
 	src     []byte
 	stories []story // in the order of their priorities
 	view    Plan
+	about   string // the description of the whole
 }
 
 // story is where the parts of a user story stand.
@@ -28,6 +30,7 @@ type story struct {
 	object        value
 	passes, notes *value // nil where the story has none
 	order         float64
+	about         []string // what is said of it that is no criterion
 }
 
 // Keys of prd.json that the view knows.
@@ -36,17 +39,10 @@ var (
 	storyKeys = []string{"id", "title", "description", "acceptanceCriteria", "priority", "passes", "notes"}
 )
 
-// Labels of details that a PRD has a field for.
-const (
-	labelStory    = "Story"
-	labelNotes    = "Notes"
-	labelPriority = "Priority"
-	labelDepends  = "Depends on"
-	labelVerify   = "Verify"
-	labelAccept   = "Accept"
-)
-
 func parsePRD(name string, src []byte) (*prd, error) {
+	if err := admit(name, src); err != nil {
+		return nil, err
+	}
 	p := &prd{name: name, src: bytes.Clone(src)}
 	if err := p.index(); err != nil {
 		return nil, err
@@ -56,7 +52,28 @@ func parsePRD(name string, src []byte) (*prd, error) {
 
 func (p *prd) bytes() []byte { return p.src }
 
-func (p *prd) plan() Plan { return p.view.clone() }
+func (p *prd) plan() Plan {
+	v := p.view
+	v.Tasks = slices.Clone(v.Tasks)
+	return v
+}
+
+// text is the PRD in words: nothing in it says how far the work has come.
+func (p *prd) text() string {
+	var b strings.Builder
+	b.WriteString("# " + p.view.Title + "\n")
+	for _, l := range lines(p.about) {
+		b.WriteString("\n" + l + "\n")
+	}
+	for i, t := range p.view.Tasks {
+		b.WriteString("\n## " + strings.TrimSpace(t.ID+" "+t.Title) + "\n\n")
+		for _, l := range p.stories[i].about {
+			b.WriteString("- " + l + "\n")
+		}
+		b.WriteString(progress.Below(t.Task))
+	}
+	return b.String()
+}
 
 // index reads p.src anew.
 func (p *prd) index() error {
@@ -73,16 +90,14 @@ func (p *prd) index() error {
 	}
 	var v Plan
 	for key, into := range map[string]*string{"project": &v.Title, "branchName": &v.Branch} {
-		if *into, err = p.text(root, key); err != nil {
+		if *into, err = p.member(root, key); err != nil {
 			return err
 		}
-		*into = oneLine(*into, maxText)
+		*into = oneLine(*into)
 	}
-	description, err := p.text(root, "description")
-	if err != nil {
+	if p.about, err = p.member(root, "description"); err != nil {
 		return err
 	}
-	v.Description = lines(description)
 	list := root.get("userStories")
 	if list == nil {
 		return p.fail(root.start, `there is no "userStories"`,
@@ -133,19 +148,19 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 	s.object, s.order = item, math.Inf(1)
 	t.Status = run.TaskOpen
 	for key, into := range map[string]*string{"id": &t.ID, "title": &t.Title} {
-		if *into, err = p.text(item, key); err != nil {
+		if *into, err = p.member(item, key); err != nil {
 			return s, t, err
 		}
-		*into = oneLine(*into, maxText)
+		*into = oneLine(*into)
 	}
 	if t.Title == "" {
 		return s, t, p.fail(item.start, "the story has no title", `add "title": "…"`)
 	}
-	about, err := p.text(item, "description")
+	about, err := p.member(item, "description")
 	if err != nil {
 		return s, t, err
 	}
-	t.Details = detail(t.Details, labelStory, lines(about))
+	s.about = lines(about)
 	if t.Accept, err = p.texts(item, "acceptanceCriteria"); err != nil {
 		return s, t, err
 	}
@@ -157,22 +172,20 @@ func (p *prd) story(item value) (s story, t Task, err error) {
 		s.order, _ = strconv.ParseFloat(n.Raw, 64)
 		t.Priority = int(max(1, min(math.Ceil(s.order), 1e6)))
 	}
-	notes, err := p.text(item, "notes")
+	notes, err := p.member(item, "notes")
 	if err != nil {
 		return s, t, err
 	}
 	s.notes, s.passes = item.get("notes"), item.get("passes")
 	note, status, reason := splitMark(notes)
 	if status != "" {
-		t.Status, t.Reason = status, oneLine(reason, maxText)
+		t.Status, t.Reason = status, oneLine(reason)
 	}
-	var rest []string
 	for _, l := range lines(note) {
 		if !progress.AddLine(&t.Task, l) {
-			rest = append(rest, l)
+			s.about = append(s.about, l)
 		}
 	}
-	t.Details = detail(t.Details, labelNotes, rest)
 	if s.passes.missing() {
 		return s, t, nil
 	}
@@ -199,8 +212,8 @@ func (p *prd) noTwins(object value, keys []string) error {
 	return nil
 }
 
-// text reads a member that is a string; one that is missing or null is "".
-func (p *prd) text(object value, key string) (string, error) {
+// member reads one that is a string; one that is missing or null is "".
+func (p *prd) member(object value, key string) (string, error) {
 	v := object.get(key)
 	if v.missing() {
 		return "", nil
@@ -227,7 +240,7 @@ func (p *prd) texts(object value, key string) ([]string, error) {
 			return nil, p.fail(item.start, fmt.Sprintf("%q must hold strings, not %s", key, item.kind()),
 				"put it in quotes")
 		}
-		if s := oneLine(item.Str, maxText); s != "" {
+		if s := oneLine(item.Str); s != "" {
 			out = append(out, s)
 		}
 	}
@@ -253,8 +266,18 @@ func splitMark(notes string) (rest string, status run.TaskStatus, reason string)
 	return notes, "", ""
 }
 
-func (p *prd) replace(src []byte) error {
-	if err := admit(p.name, src); err != nil {
+// apply changes what the stories say of themselves.
+func (p *prd) apply(changes []StatusChange) error {
+	var patches []progress.Patch
+	for _, c := range changes {
+		more, err := p.edits(c)
+		if err != nil {
+			return err
+		}
+		patches = append(patches, more...)
+	}
+	src, err := progress.Splice(p.src, patches)
+	if err != nil {
 		return err
 	}
 	n, err := parsePRD(p.name, src)
@@ -267,14 +290,14 @@ func (p *prd) replace(src []byte) error {
 
 // set is the replacement of a member's value, or of nothing by a new member
 // behind the last one, in the way the object is written.
-func set(src []byte, object value, old *value, key, text string) patch {
+func set(src []byte, object value, old *value, key, text string) progress.Patch {
 	if old != nil {
-		return patch{old.start, old.end, text}
+		return progress.Patch{Start: old.start, Stop: old.end, Text: text}
 	}
 	at := object.start + 1
 	members := object.members()
 	if len(members) == 0 {
-		return patch{at, at, `"` + key + `": ` + text}
+		return progress.Patch{Start: at, Stop: at, Text: `"` + key + `": ` + text}
 	}
 	last := members[len(members)-1]
 	space := src[at:last.key.start]
@@ -283,13 +306,12 @@ func set(src []byte, object value, old *value, key, text string) patch {
 		_, space, _ = bytes.Cut(src[at:last.key.start], []byte(","))
 	}
 	colon := string(src[last.key.end:last.value.start])
-	return patch{last.value.end, last.value.end, "," + string(space) + `"` + key + `"` + colon + text}
+	end := last.value.end
+	return progress.Patch{Start: end, Stop: end, Text: "," + string(space) + `"` + key + `"` + colon + text}
 }
 
-func (p *prd) edits(c StatusChange) ([]patch, error) {
-	if c.Task < 0 || c.Task >= len(p.stories) {
-		return nil, noTask(c.Task, len(p.stories))
-	}
+// edits are the replacements that make one change; none where nothing is to be changed.
+func (p *prd) edits(c StatusChange) ([]progress.Patch, error) {
 	s, t := p.stories[c.Task], p.view.Tasks[c.Task]
 	done := t.Status == run.TaskDone
 	switch c.Status {
@@ -304,12 +326,13 @@ func (p *prd) edits(c StatusChange) ([]patch, error) {
 		if notes != "" {
 			notes += "\n"
 		}
-		return []patch{
-			set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reasonText(c.Reason))),
+		reason := cmp.Or(oneLine(c.Reason), "no reason given")
+		return []progress.Patch{
+			set(p.src, s.object, s.notes, "notes", encodeString(notes+string(c.Status)+": "+reason)),
 		}, nil
 	case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskDone:
 		if want := c.Status == run.TaskDone; want != done {
-			return []patch{set(p.src, s.object, s.passes, "passes", strconv.FormatBool(want))}, nil
+			return []progress.Patch{set(p.src, s.object, s.passes, "passes", strconv.FormatBool(want))}, nil
 		}
 	}
 	return nil, nil

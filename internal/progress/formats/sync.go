@@ -7,6 +7,7 @@ import (
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Carried is what bringing a file up to date came to. Tasks are named by their
@@ -63,24 +64,25 @@ func Follow(own, file *File, l Landed) (Carried, error) {
 			done = append(done, i)
 		}
 	}
-	if ours.MarkedDone {
-		if err := file.markDone(); err != nil {
+	if m, ok := file.src.(*markdown); ok && ours.MarkedDone {
+		if err := m.markDone(); err != nil {
 			return Carried{}, err
 		}
 	}
 	if file.format != PRD || len(done) == 0 {
 		return out, nil
 	}
-	return out, file.note(report{when: l.When, tasks: at(theirs.Tasks, done), files: l.Files}, ours, theirs)
-}
-
-// at are the tasks at these places.
-func at(tasks []Task, places []int) []Task {
-	out := make([]Task, len(places))
-	for i, n := range places {
-		out[i] = tasks[n]
+	r := report{
+		when: l.When, files: l.Files,
+		patterns: added(theirs.Patterns, ours.Patterns), learned: added(theirs.Learnings, ours.Learnings),
 	}
-	return out
+	for _, i := range done {
+		r.tasks = append(r.tasks, theirs.Tasks[i])
+	}
+	if file.notes == nil {
+		file.notes = newLog(l.When)
+	}
+	return out, file.Attach(txtLog(file.notes).add(r))
 }
 
 // settle makes the changes, and says where the tasks stand that are done by them.
@@ -101,37 +103,6 @@ func (f *File) settle(out *Carried, changes []StatusChange) (done []int, err err
 		}
 	}
 	return done, nil
-}
-
-// markDone sets the status of a file whose system waits for it, once all of its
-// tasks are done.
-func (f *File) markDone() error {
-	m, ok := f.src.(*markdown)
-	if !ok || f.format != Progress && f.format != Portable && f.format != Rslph || !m.view.Done() || m.view.MarkedDone {
-		return nil
-	}
-	doc := m.doc.Clone()
-	if err := doc.SetStatus(progress.StatusDone); err != nil {
-		return fmt.Errorf("set the status of %s: %w", f.name, err)
-	}
-	return m.replace(doc.Bytes())
-}
-
-// note writes down in progress.txt what a run has learned and the file does not say,
-// with an entry for each story that is done.
-func (f *File) note(s report, ours, theirs Plan) error {
-	log, ok := f.notes.(*txtLog)
-	if !ok {
-		log = newLog(s.when)
-		f.notes = log
-	}
-	if patterns := bullets(added(theirs.Patterns, ours.Patterns)); len(patterns) > 0 {
-		if err := log.addPatterns(patterns); err != nil {
-			return err
-		}
-	}
-	s.learned = bullets(added(theirs.Learnings, ours.Learnings))
-	return log.addStories(s)
 }
 
 // due are the changes that bring tasks to what the tasks of another plan have
@@ -214,7 +185,7 @@ func pair(ours, theirs []Task) []int {
 			}
 		}
 	}
-	title := func(t Task) string { return oneLine(t.Title, maxText) }
+	title := func(t Task) string { return oneLine(t.Title) }
 	pass(func(t Task) string { return t.Key() + "\n" + title(t) })
 	pass(title)
 	pass(func(t Task) string {
@@ -235,10 +206,13 @@ func added(old, lines []string) []string {
 	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return have[l] })
 }
 
+// maxName bounds a title that stands for a name, in bytes.
+const maxName = 40
+
 // nameOf is what a task is called where its file is followed.
 func nameOf(t Task) string {
 	if t.Key() != "" {
 		return t.Key()
 	}
-	return fmt.Sprintf("%q", oneLine(t.Title, maxID))
+	return fmt.Sprintf("%q", strs.Cut(oneLine(t.Title), maxName))
 }

@@ -2,133 +2,83 @@ package formats
 
 import (
 	"bytes"
-	"slices"
+	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// Caps on one line of text that is written, in bytes.
-const (
-	maxID   = 40
-	maxText = 2000
-)
+// maxText bounds one line of text that is read or written, in bytes.
+const maxText = 2000
 
 // bom is the byte order mark some editors put first.
 const bom = "\ufeff"
 
-// oneLine makes s a single line of what a person can see, of at most limit
-// bytes.
-func oneLine(s string, limit int) string {
+// oneLine makes s a single line of what a person can see, of at most maxText bytes.
+func oneLine(s string) string {
 	s, _ = progress.Clean(s)
-	return strs.Cut(strings.ReplaceAll(strs.OneLine(s), "<!--", "&lt;!--"), limit)
-}
-
-var blockStartRE = strs.Lazy("^(?:#{1,6}(?:[ \t]|$)|[-+*>](?:[ \t]|$)|>|\\d{1,9}[.)](?:[ \t]|$)|`{3}|~{3}|-{3}|\\*{3}|_{3}|\\[[ xX]\\]|<)")
-
-// bulletText is oneLine for a place directly behind a bullet, where the first
-// characters could begin a heading, a list or a check box.
-func bulletText(s string) string {
-	s = oneLine(s, maxText)
-	if m := blockStartRE().FindString(s); m != "" {
-		if c := m[0]; c >= '0' && c <= '9' {
-			n := len(strings.TrimRight(m, " \t")) - 1
-			return s[:n] + `\` + s[n:]
-		}
-		return `\` + s
-	}
-	return s
-}
-
-// plainText takes back what bulletText did.
-func plainText(s string) string {
-	if rest, ok := strings.CutPrefix(s, `\`); ok && blockStartRE().MatchString(rest) {
-		return rest
-	}
-	if i := strings.IndexByte(s, '\\'); i > 0 && i < 10 && blockStartRE().MatchString(s[:i]+s[i+1:]) {
-		return s[:i] + s[i+1:]
-	}
-	return s
-}
-
-// fold makes the name of a section comparable.
-func fold(s string) string {
-	return strings.ToLower(strs.OneLine(strings.Trim(s, "#*_:` \t\r\n")))
-}
-
-// badByte is the place of the first NUL or invalid UTF-8 byte, or -1.
-func badByte(src []byte) int {
-	if utf8.Valid(src) {
-		return bytes.IndexByte(src, 0)
-	}
-	for i := 0; i < len(src); {
-		r, n := utf8.DecodeRune(src[i:])
-		if r == 0 || r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return -1
-}
-
-// position gives line and column of a byte, both from 1; columns count
-// characters.
-func position(src []byte, at int) (line, column int) {
-	at = min(at, len(src))
-	start := bytes.LastIndexByte(src[:at], '\n') + 1
-	return 1 + bytes.Count(src[:at], []byte("\n")), 1 + utf8.RuneCount(bytes.TrimPrefix(src[start:at], []byte(bom)))
-}
-
-// eol is the line ending of src, judged by its first line.
-func eol(src []byte) string {
-	if i := bytes.IndexByte(src, '\n'); i > 0 && src[i-1] == '\r' {
-		return "\r\n"
-	}
-	return "\n"
-}
-
-// splice is src with src[start:stop] replaced.
-func splice(src []byte, start, stop int, text string) []byte {
-	return slices.Concat(src[:start], []byte(text), src[stop:])
+	return strs.Cut(strings.ReplaceAll(strs.OneLine(s), "<!--", "&lt;!--"), maxText)
 }
 
 // lines splits text into lines that are not blank, each as oneLine makes it.
 func lines(s string) []string {
 	var out []string
 	for l := range strings.Lines(s) {
-		if l = oneLine(l, maxText); l != "" {
+		if l = oneLine(l); l != "" {
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// box is a check box.
-func box(done bool) string {
-	if done {
-		return "[x]"
-	}
-	return "[ ]"
-}
+var bulletRE = strs.Lazy(`^[ \t]*[-*+][ \t]+(\S.*)$`)
 
-// reasonText makes a reason fit for the inside of parentheses.
-func reasonText(s string) string {
-	const limit = 300
-	if s = oneLine(s, limit); s == "" {
-		s = "no reason given"
-	}
-	return strings.NewReplacer("(", "[", ")", "]").Replace(s)
-}
-
-// bullets makes texts fit for one bullet each, and leaves out empty ones.
-func bullets(texts []string) []string {
+// bullets are the items of the lists in a text, one of several lines on one. What stands
+// before the first is left out: it is a placeholder more often than not.
+func bullets(text string) []string {
 	var out []string
-	for _, s := range texts {
-		if s = bulletText(s); s != "" {
-			out = append(out, s)
+	in := false
+	for l := range strings.Lines(text) {
+		l = strings.TrimRight(l, " \t\r\n")
+		switch m := bulletRE().FindStringSubmatch(l); {
+		case m != nil:
+			out = append(out, oneLine(m[1]))
+			in = true
+		case l == "" || l[0] != ' ' && l[0] != '\t':
+			in = false
+		case in:
+			out[len(out)-1] = oneLine(out[len(out)-1] + " " + l)
 		}
 	}
 	return out
+}
+
+// admit refuses what no format can be: the limits are those of progress.md.
+func admit(name string, src []byte) error {
+	if len(src) > progress.MaxSize {
+		return &run.UserError{
+			Message: fmt.Sprintf("%s has %d bytes, and at most %d are read", name, len(src), progress.MaxSize),
+			Hint:    "split the plan", Err: progress.ErrTooLarge,
+		}
+	}
+	if at, err := progress.Check(src); errors.Is(err, progress.ErrEncoding) {
+		return failAt(name, src, at, "not plain UTF-8 text", "save the file as UTF-8 without NUL bytes")
+	}
+	return nil
+}
+
+// failAt is an error a person can fix, at a byte of src. Line and column count from 1, and
+// columns count characters.
+func failAt(name string, src []byte, at int, message, hint string) error {
+	at = min(at, len(src))
+	start := bytes.LastIndexByte(src[:at], '\n') + 1
+	return &run.UserError{
+		Message: fmt.Sprintf("%s:%d:%d: %s", name, 1+bytes.Count(src[:at], []byte("\n")),
+			1+utf8.RuneCount(bytes.TrimPrefix(src[start:at], []byte(bom))), message),
+		Hint: hint,
+	}
 }

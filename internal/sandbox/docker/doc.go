@@ -3,10 +3,10 @@
 //
 // # What a command gets
 //
-// A user id that is not 0, no capabilities, no new privileges, docker's
-// default seccomp profile (as we know it, not as an older engine does), a read-only root, tmpfs for home, /tmp and the volumes that
-// the image declares, no network but loopback, limits on memory, processes and
-// CPU, and these mounts:
+// A user id that is not 0, no capabilities, no new privileges, the engine's
+// seccomp profile and the shim's filter of system calls, a read-only root, tmpfs for
+// home, /tmp and the volumes that the image declares, no network but loopback, limits
+// on memory, processes and CPU, and these mounts:
 //
 //	/workspace        the work tree, writable
 //	/opt/ralph/bot    the bot's program, which is the shim
@@ -25,7 +25,7 @@
 // and the exit record, for a command that can forge them decides for itself
 // what it said and whether it succeeded. So the host makes these files in the
 // run directory, which no container sees, and hard links to them in a
-// subdirectory that is mounted. The shim opens the links, removes them, makes
+// subdirectory of this attempt's that is mounted (package rundir). The shim opens the links, removes them, makes
 // itself undumpable (so that the kernel keeps /proc/1/fd and /proc/1/mem from
 // a process of the same user), and then starts the command: from there on the
 // files have no name that the command can reach, and the host reads them by
@@ -39,9 +39,7 @@
 //
 // # Images
 //
-// An image is somebody else's, or made by Build with the engine's own builder. A
-// build is no sandbox: its commands are root in containers of the engine's making.
-// What it makes is run as any other image is, by the rules above.
+// An image is somebody else's. Whatever is in it, it is run by the rules above.
 //
 // # What the engine must be
 //

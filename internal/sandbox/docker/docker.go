@@ -7,14 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // Where things are inside a container.
@@ -59,8 +55,6 @@ const (
 )
 
 const (
-	// boxName is the subdirectory of the run directory that is mounted.
-	boxName = "box"
 	// namePrefix keeps our names apart from other containers'.
 	namePrefix = "ralph-"
 	// stopSlack is what the shim gets beyond the grace to kill and record.
@@ -103,10 +97,8 @@ type Sandbox struct {
 	// owned holds the connection to the shim's standard input of every start
 	// that dies with us.
 	owned map[rundir.Dir]client.HijackedResponse
-	// found are the paths, and filters the options by which system calls are filtered,
-	// once they were looked for.
-	found   *paths
-	filters []string
+	// found are the paths, once they were looked for.
+	found *paths
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -313,7 +305,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		if err != nil {
 			return sandbox.Handle{}, err
 		}
-		if hist.PID != 0 {
+		if !hist.ShimAt.IsZero() {
 			return h, nil // it ran, and its container is gone
 		}
 		h.ID, err = s.create(ctx, d, noted, spec)
@@ -359,9 +351,6 @@ func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec san
 
 // create makes a container and starts it.
 func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
-	if err := s.fill(ctx, d, noted, spec); err != nil {
-		return "", err
-	}
 	image, err := s.engine.ImageInspect(ctx, spec.Image)
 	if errdefs.IsNotFound(err) {
 		return "", noImage(spec.Image, err)
@@ -373,18 +362,20 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	if image.Config != nil {
 		volumes = image.Config.Volumes
 	}
-	host, err := s.hostConfig(ctx, d, spec, slices.Sorted(maps.Keys(volumes)))
+	box, err := s.pack(ctx, d, noted, spec)
 	if err != nil {
 		return "", err
 	}
-	filter, err := s.filter(ctx)
+	host, err := s.hostConfig(ctx, box, spec, slices.Sorted(maps.Keys(volumes)))
 	if err != nil {
 		return "", err
 	}
-	host.SecurityOpt = append(host.SecurityOpt, filter...)
 	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
 	})
+	if err != nil {
+		_ = fstree.RemoveAll(box) // nobody looks for it, and it is tried again
+	}
 	if errdefs.IsNotFound(err) {
 		return "", noImage(spec.Image, err)
 	}
@@ -407,91 +398,29 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	return created.ID, nil
 }
 
-// fill makes the files that the shim opens: those of the run directory that it
-// writes, with links in the box, and in the box what it reads.
-func (s *Sandbox) fill(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
-	box := d.Path(boxName)
-	if err := fstree.RemoveAll(box); err != nil {
-		return err
+// pack makes the directory that the shim is shown.
+func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
+	box, err := d.NewBox()
+	if err != nil {
+		return "", err
 	}
-	if err := os.Mkdir(box, 0o700); err != nil {
-		return err
-	}
-	for _, name := range []string{d.Stdout(), d.Stderr(), d.Record()} {
-		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- a path of ours
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Close(), os.Link(name, filepath.Join(box, filepath.Base(name)))); err != nil {
-			return err
-		}
-	}
-
-	cfg := shim.Config{
-		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Dir: path.Join(WorkDir, filepath.ToSlash(spec.Dir)), Seal: true,
-		Stdout:      path.Join(boxDir, filepath.Base(d.Stdout())),
-		Stderr:      path.Join(boxDir, filepath.Base(d.Stderr())),
-		Record:      path.Join(boxDir, filepath.Base(d.Record())),
-		OutputLimit: cmp.Or(max(spec.OutputLimit, 0), sandbox.DefaultOutputLimit),
-		WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
-		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
-	}
+	at := rundir.Places{Work: WorkDir, Box: boxDir}
 	if spec.CacheDir != "" {
-		cfg.Defaults = sandbox.CacheEnv(cacheDir)
-	}
-	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
-		cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{WorkDir, boxDir}
-		if spec.CacheDir != "" {
-			cfg.Watched = append(cfg.Watched, cacheDir)
-		}
-	}
-	if spec.Stdin != "" {
-		cfg.Stdin = path.Join(boxDir, "prompt")
-		if err := copyFile(filepath.Join(box, "prompt"), spec.Stdin); err != nil {
-			return err
-		}
+		at.Cache = cacheDir
 	}
 	if spec.GatewayDir != "" {
-		port := cmp.Or(spec.GatewayPort, sandbox.DefaultGatewayPort)
-		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		cfg.Socket = path.Join(gatewayDir, sandbox.GatewaySocket)
+		at.Gateway = gatewayDir
 		// Mounted read-only, and made for this run: only its owner gets in.
 		if err := os.Lchown(spec.GatewayDir, s.uid, s.gid); err != nil {
-			return err
+			return "", err
 		}
 	}
-	if err := cfg.WriteFile(filepath.Join(box, "config")); err != nil {
-		return err
+	cfg := rundir.Config(noted, spec, at)
+	cfg.Refuse = true
+	if err := d.Fill(box, cfg, spec.Stdin); err != nil {
+		return "", err
 	}
-	return rundir.Own(ctx, box, s.uid, s.gid)
-}
-
-// copyFile refuses what is not a regular file: opening a FIFO would block.
-func copyFile(to, from string) (err error) {
-	info, err := os.Lstat(from)
-	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("standard input: %s is not a regular file", from)
-	}
-	src, err := os.Open(from) // #nosec G304 -- the caller's file
-	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	defer func() { _ = src.Close() }()
-	dst, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- a path of ours
-	if err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	_, err = io.Copy(dst, src)
-	if err := errors.Join(err, dst.Close()); err != nil {
-		return fmt.Errorf("standard input: %w", err)
-	}
-	return nil
+	return box, rundir.Own(ctx, box, s.uid, s.gid)
 }
 
 func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *container.Config {
@@ -508,7 +437,7 @@ func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *c
 		Hostname:   "sandbox",
 		User:       fmt.Sprintf("%d:%d", s.uid, s.gid),
 		Entrypoint: []string{ShimPath},
-		Cmd:        []string{"shim", path.Join(boxDir, "config")},
+		Cmd:        []string{"shim", path.Join(boxDir, rundir.ConfigName)},
 		Env:        list,
 		WorkingDir: "/",
 		OpenStdin:  kill, StdinOnce: kill,
@@ -521,13 +450,13 @@ func (s *Sandbox) config(d rundir.Dir, noted rundir.Start, spec sandbox.Spec) *c
 // hostConfig is how a start is confined; volumes are what its image declares to be
 // written.
 func (s *Sandbox) hostConfig(
-	ctx context.Context, d rundir.Dir, spec sandbox.Spec, volumes []string,
+	ctx context.Context, box string, spec sandbox.Spec, volumes []string,
 ) (*container.HostConfig, error) {
 	memory := cmp.Or(max(spec.MemoryBytes, 0), DefaultMemoryBytes)
 	pids := cmp.Or(max(spec.PIDs, 0), DefaultPIDs)
 	mounts := []mount.Mount{
 		{Type: mount.TypeBind, Source: spec.Workspace.Dir, Target: WorkDir},
-		{Type: mount.TypeBind, Source: d.Path(boxName), Target: boxDir},
+		{Type: mount.TypeBind, Source: box, Target: boxDir},
 		{Type: mount.TypeBind, Source: s.opts.Self, Target: ShimPath, ReadOnly: true},
 	}
 	if spec.CacheDir != "" {
@@ -620,7 +549,7 @@ func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 
 func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
 	missing := sandbox.Status{State: sandbox.Missing}
-	d, noted, err := s.find(h)
+	d, noted, err := rundir.Find(h, s.opts.Node)
 	if err != nil || noted == nil {
 		return missing, err
 	}
@@ -684,20 +613,6 @@ func ref(h sandbox.Handle) string {
 	return namePrefix + h.Name
 }
 
-// find gives the directory of a handle and what was noted there, or nil where
-// there is no such start.
-func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
-	if h.Node != "" && h.Node != s.opts.Node {
-		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.opts.Node)
-	}
-	d := rundir.Dir(h.RunDir)
-	noted, found, err := d.Started()
-	if err != nil || !found || noted.Name != h.Name {
-		return d, nil, err
-	}
-	return d, &noted, nil
-}
-
 // Wait implements sandbox.Sandbox.
 func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
 	for {
@@ -736,7 +651,7 @@ func (s *Sandbox) awaitContainer(ctx context.Context, id string) error {
 
 // Logs implements sandbox.Sandbox.
 func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := s.find(h)
+	d, _, err := rundir.Find(h, s.opts.Node)
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
 	}
@@ -776,7 +691,7 @@ func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
 }
 
 func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := s.find(h)
+	d, noted, err := rundir.Find(h, s.opts.Node)
 	if err != nil || noted == nil {
 		return err
 	}
@@ -789,7 +704,7 @@ func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
 		return err
 	}
 	s.release(d)
-	return d.Forget(boxName)
+	return d.Forget()
 }
 
 // removeContainer kills it if it runs.

@@ -18,7 +18,7 @@ func (s *Sandbox) Facts(ctx context.Context) (string, error) {
 		return "", s.userError(err)
 	}
 	line := "engine " + info.Info.ServerVersion
-	if !slices.ContainsFunc(info.Info.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, seccompName) }) {
+	if !slices.ContainsFunc(info.Info.SecurityOptions, func(o string) bool { return strings.HasPrefix(o, "name=seccomp") }) {
 		line += ", without seccomp"
 	}
 	p, err := s.paths(ctx)

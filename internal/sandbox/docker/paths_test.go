@@ -133,10 +133,11 @@ func TestNothingWritableIsUncounted(t *testing.T) {
 		Mounts:    []sandbox.Mount{{Host: "/opt/agent", Target: "/opt/agent"}},
 		DiskBytes: 1 << 30, DiskFiles: 1000,
 	}
-	if err := s.fill(t.Context(), d, rundir.Start{Name: "x"}, spec); err != nil {
+	box, err := s.pack(t.Context(), d, rundir.Start{Name: "x"}, spec)
+	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := os.ReadFile(d.Path(boxName + "/config"))
+	src, err := os.ReadFile(filepath.Join(box, rundir.ConfigName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestNothingWritableIsUncounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	volumes := []string{"/var/lib/data", "cache/", "/tmp", WorkDir, "/opt/agent", homeDir}
-	host, err := s.hostConfig(t.Context(), d, spec, volumes)
+	host, err := s.hostConfig(t.Context(), box, spec, volumes)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,14 +5,13 @@
 // fresh home and temporary directory per start, an environment that hands on
 // nothing but what the spec names.
 //
-// Where bubblewrap works (Linux, user namespaces permitted) the command runs
-// inside of it. Its file system begins empty (layout.go): the system's directories
-// and programs are there to read, what is its own to write, and nothing else. It is
-// never root, has no capabilities, and calls the kernel through docker's default
-// seccomp profile (seccomp_linux.go). Other processes are out of sight, and so are the
-// run directory's records. The shim stays outside and keeps what it promises; a part
-// of it is inside, the first process there, for the relay and for the command's true
-// end. Behind a gateway, and where bubblewrap is required, there is no network.
+// Where bubblewrap works (Linux, user namespaces permitted) the shim and the command run
+// inside of it, the shim as the first process. Their file system begins empty (layout.go):
+// the system's directories and programs are there to read, what is the command's own to
+// write, and nothing else. The command is never root, has no capabilities, and calls the
+// kernel through the shim's filter. Other processes are out of sight, and so are the run
+// directory's records: the shim gets them as a container's does. Behind a gateway, and
+// where bubblewrap is required, there is no network.
 //
 // Where it does not work, or is not wanted, nothing of that holds: the command
 // can read and write whatever the bot's own user can (files, other processes, the

@@ -16,8 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/sandbox/internal/syscalls"
-	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 // Isolation says whether commands are kept apart by bubblewrap.
@@ -45,8 +43,6 @@ type wrapper struct {
 	// user is what commands run as where the bot is root, otherwise 0: nobody's
 	// number, and a group of the same.
 	user int
-	// filter is the seccomp program.
-	filter []byte
 }
 
 // Numbers that no system gives to users of its own, of which freeUser takes one.
@@ -107,9 +103,6 @@ func probe(want Isolation) wrapper {
 			return wrapper{why: err}
 		}
 	}
-	if w.filter, err = syscalls.Filter(); err != nil {
-		return wrapper{why: err}
-	}
 	args := append(namespaces(true), "--unshare-user", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", "/tmp", "--remount-ro", "/tmp", "--", "/bin/true")
 	if _, err := proc.Run(ctx, proc.Cmd{Path: path, Args: args, Env: proc.ScrubbedEnv()}); err != nil {
@@ -144,13 +137,12 @@ func (s *Sandbox) checkIsolation() error {
 	return &run.UserError{Message: message, Hint: hint, Err: w.why}
 }
 
-// namespaces are what a command gets of its own. It dies with the shim, which lives
-// as long as it is meant to. No process of bubblewrap's own is left beside the
-// command.
+// namespaces are what a command gets of its own. No process of bubblewrap's own is left
+// beside the shim, the first one inside.
 func namespaces(noNetwork bool) []string {
 	args := []string{
-		"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session",
-		"--as-pid-1", "--cap-drop", "ALL",
+		"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session", "--as-pid-1",
+		"--cap-drop", "ALL",
 	}
 	if noNetwork {
 		args = append(args, "--unshare-net")
@@ -158,27 +150,32 @@ func namespaces(noNetwork bool) []string {
 	return args
 }
 
-// shimPath is where bubblewrap finds the bot: a place that whoever it is may reach.
-const shimPath = "/run/ralph/bot"
+// Where the shim finds itself and its box: places that whoever it is may reach.
+const (
+	shimPath = "/run/ralph/bot"
+	boxPath  = "/run/ralph/box"
+)
 
-// wrap is the command line that a start is run inside of.
-func (s *Sandbox) wrap(d rundir.Dir, spec sandbox.Spec) ([]string, error) {
+// wrap is the command line by which a start's shim is run inside of bubblewrap.
+func (s *Sandbox) wrap(d rundir.Dir, box string, spec sandbox.Spec) (proc.Cmd, error) {
 	w := s.wrapper()
-	args := append([]string{w.path}, namespaces(spec.GatewayDir != "" || s.isolation == IsolationBubblewrap)...)
-	var user []string
+	cmd := proc.Cmd{Path: w.path, Args: namespaces(spec.GatewayDir != "" || s.isolation == IsolationBubblewrap)}
+	inside := []string{"--", shimPath, "shim", filepath.Join(boxPath, rundir.ConfigName)}
 	if w.user == 0 {
-		args = append(args, "--unshare-user")
+		cmd.Args = append(cmd.Args, "--unshare-user")
 	} else {
-		// The shim makes the user namespace; what is inside changes users, and
-		// gives these up.
-		args, user = append(args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"), []string{strconv.Itoa(w.user)}
+		// bubblewrap is root in a user namespace in which there is nobody else but the user; the
+		// shim changes users, and gives these up.
+		cmd.Sys = withUser(w.user)
+		cmd.Args = append(cmd.Args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+		inside = append(inside, strconv.Itoa(w.user))
 	}
-	args = append(args, "--seccomp", strconv.Itoa(shim.FilterFD))
 	l, err := s.layout(d, spec)
 	if err != nil {
-		return nil, err
+		return proc.Cmd{}, err
 	}
-	args = append(append(args, l.args()...), "--dir", filepath.Dir(shimPath), readOnly, s.self, shimPath, "--remount-ro", "/",
-		"--", shimPath, "shim", shim.Inside)
-	return append(args, user...), nil
+	cmd.Args = append(append(cmd.Args, l.args()...), "--dir", filepath.Dir(shimPath), readOnly, s.self, shimPath,
+		"--bind", box, boxPath, "--remount-ro", "/")
+	cmd.Args = append(cmd.Args, inside...)
+	return cmd, nil
 }

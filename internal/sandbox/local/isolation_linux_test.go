@@ -174,10 +174,7 @@ func TestShimKilledApart(t *testing.T) {
 	}
 	h, spec := start(t, box, nil, "sh", "-c", `"$0" helper escape escaped; exec "$0" helper hold main`, self)
 	awaitOutput(t, box, h, "held escaped", "held main")
-	pid, err := strconv.Atoi(h.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := shimOf(t, spec)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

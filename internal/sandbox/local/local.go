@@ -9,16 +9,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
@@ -31,14 +27,15 @@ const (
 	// tokenVar marks every process of a start, so that they can be found when
 	// the shim that would know them is gone.
 	tokenVar = "RALPH_SANDBOX_TOKEN"
+	// wrapperVar marks the wrapper, which ends when all inside of it has.
+	wrapperVar = "RALPH_SANDBOX_WRAPPER"
 
 	homeDir = "home"
 	tmpDir  = "tmp"
 
-	// maxOpenFiles and maxProcesses bound a command beyond what any needs. Memory
-	// has no such bound: address space, the only kind that can be limited so, is
-	// what the runtimes of Go and Node reserve by the gigabyte.
-	maxOpenFiles = 1 << 16
+	// maxProcesses bounds a command beyond what any needs. Memory has no such bound:
+	// address space, the only kind that can be limited so, is what the runtimes of Go
+	// and Node reserve by the gigabyte.
 	maxProcesses = 4096
 
 	// shimStart bounds the time from starting the shim to its first word.
@@ -73,8 +70,6 @@ type Sandbox struct {
 	mu sync.Mutex
 	// owned holds our end of the pipe of every start that dies with us.
 	owned map[rundir.Dir]*os.File
-	// warm are shims that were started and wait.
-	warm []*waiting
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -100,7 +95,7 @@ func New(o Options) (*Sandbox, error) {
 
 // About implements sandbox.Sandbox.
 func (s *Sandbox) About() sandbox.About {
-	return sandbox.About{Name: "local", Warm: s.Warm, Confinement: s.Confinement}
+	return sandbox.About{Name: "local", Confinement: s.Confinement}
 }
 
 // Check implements sandbox.Sandbox.
@@ -159,13 +154,6 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 			return sandbox.Handle{}, fmt.Errorf("local sandbox cannot show %s at %s", m.Host, m.Target)
 		}
 	}
-	if spec.Stdin != "" {
-		if info, err := os.Lstat(spec.Stdin); err != nil {
-			return sandbox.Handle{}, fmt.Errorf("standard input: %w", err)
-		} else if !info.Mode().IsRegular() {
-			return sandbox.Handle{}, fmt.Errorf("standard input: %s is not a regular file", spec.Stdin)
-		}
-	}
 	d := rundir.Dir(spec.RunDir)
 	noted, unlock, err := d.Enter(ctx, rundir.Start{Name: name, Token: rand.Text(), Grace: spec.Grace})
 	if err != nil {
@@ -173,230 +161,120 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	defer unlock()
 
-	hist, err := d.History()
-	if err != nil {
-		return sandbox.Handle{}, err
+	h := sandbox.Handle{Node: s.node, Name: name, RunDir: spec.RunDir}
+	// Without a word in the record nothing was started yet, or its shim is about to say
+	// so: the record decides which of two shims is the one.
+	if hist, err := d.History(); err != nil || !hist.ShimAt.IsZero() {
+		return h, err
 	}
-	if hist.PID == 0 {
-		// Nothing was started yet, or its shim is about to say so: the
-		// record decides which of two shims is the one.
-		if err := s.spawn(ctx, d, noted, spec); err != nil {
-			return sandbox.Handle{}, err
-		}
-		if hist, err = d.History(); err != nil {
-			return sandbox.Handle{}, err
-		}
-	}
-	return sandbox.Handle{Node: s.node, Name: name, RunDir: spec.RunDir, ID: strconv.Itoa(hist.PID)}, nil
+	return h, s.spawn(ctx, d, noted, spec)
 }
 
 // spawn starts a shim and returns when one holds the record.
 func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
-	for _, dir := range []string{homeDir, tmpDir} {
-		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
-			return err
-		}
-	}
-	if err := s.linkHome(d, spec); err != nil {
+	cmd, err := s.pack(ctx, d, noted, spec)
+	if err != nil {
 		return err
 	}
-	cfg := shim.Config{
-		Argv: spec.Argv, HomeFiles: spec.HomeFiles, Env: s.environment(d, noted, spec),
-		Dir:   filepath.Join(spec.Workspace.Dir, spec.Dir),
-		Stdin: spec.Stdin, Stdout: d.Stdout(), Stderr: d.Stderr(), Record: d.Record(),
-		OutputLimit: spec.OutputLimit, WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
-		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
-		Defaults: sandbox.CacheEnv(spec.CacheDir),
-		Limits:   shim.Limits{OpenFiles: maxOpenFiles, FileSize: 2 * uint64(max(spec.DiskBytes, 0))},
-	}
-	if s.wrapper().path != "" {
-		w := s.wrapper()
-		cfg.Filter, cfg.User = w.filter, w.user
-		var err error
-		if cfg.Wrap, err = s.wrap(d, spec); err != nil {
+	var owner *os.File // our end of the standard input of a shim that dies with us
+	if spec.OnOwnerDeath == sandbox.KillWithOwner {
+		theirs, ours, err := os.Pipe()
+		if err != nil {
 			return err
 		}
-		if err := s.hand(ctx, d, spec); err != nil {
-			return err
-		}
-		cfg.Limits.Processes = uint64(cmp.Or(max(spec.PIDs, 0), maxProcesses)) //nolint:gosec // G115: not negative
+		defer func() { _ = theirs.Close() }()
+		owner, cmd.Stdin = ours, theirs
 	}
-	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
-		cfg.DiskBytes, cfg.DiskFiles = spec.DiskBytes, spec.DiskFiles
-		cfg.Watched = []string{spec.Workspace.Dir, d.Path(homeDir), d.Path(tmpDir)}
-		if spec.CacheDir != "" {
-			cfg.Watched = append(cfg.Watched, spec.CacheDir)
-		}
-	}
-	if cfg.OutputLimit <= 0 {
-		cfg.OutputLimit = sandbox.DefaultOutputLimit
-	}
-	if spec.GatewayDir != "" {
-		port := spec.GatewayPort
-		if port == 0 {
-			port = sandbox.DefaultGatewayPort
-		}
-		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		cfg.Socket = filepath.Join(spec.GatewayDir, sandbox.GatewaySocket)
-	}
-	sh, word, err := s.begin(ctx, cfg)
-	if sh == nil {
-		return err
-	}
-	if err == nil && word == "ready" && cfg.WatchOwner {
-		s.keep(d, sh.owner)
+	word, err := s.startShim(ctx, cmd)
+	if err == nil && word == "ready" {
+		s.keep(d, owner)
 		return nil
 	}
-	_ = sh.owner.Close()
+	if owner != nil {
+		_ = owner.Close()
+	}
 	switch {
 	case err != nil:
 		return err
-	case word == "ready":
-		return nil
 	case word == "taken":
 		return awaitRecord(ctx, d)
 	}
 	return fmt.Errorf("the shim ended at once: %q", word)
 }
 
-// hand gives the command's user what was made for this start.
-func (s *Sandbox) hand(ctx context.Context, d rundir.Dir, spec sandbox.Spec) error {
-	user := s.wrapper().user
-	if user == 0 {
-		return nil
+// pack lays out what a start needs, and gives the command line of its shim.
+func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (proc.Cmd, error) {
+	for _, dir := range []string{homeDir, tmpDir} {
+		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
+			return proc.Cmd{}, err
+		}
 	}
-	if err := rundir.Own(ctx, d.Path(homeDir), user, user); err != nil {
-		return err
+	if err := s.linkHome(d, spec); err != nil {
+		return proc.Cmd{}, err
+	}
+	box, err := d.NewBox()
+	if err != nil {
+		return proc.Cmd{}, err
+	}
+	w := s.wrapper()
+	at := rundir.Places{Work: spec.Workspace.Dir, Box: box, Cache: spec.CacheDir, Gateway: spec.GatewayDir}
+	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", filepath.Join(box, rundir.ConfigName)}}
+	if w.path != "" {
+		at.Box = boxPath
+		if cmd, err = s.wrap(d, box, spec); err != nil {
+			return proc.Cmd{}, err
+		}
+		cmd.Env = []string{wrapperVar + "=" + noted.Token}
+	}
+	cfg := rundir.Config(noted, spec, at)
+	cfg.Env, cfg.Refuse = s.environment(d, noted, spec), w.path != ""
+	if w.path != "" {
+		cfg.Limits.Processes = uint64(cmp.Or(max(spec.PIDs, 0), maxProcesses)) //nolint:gosec // G115: not negative
+	}
+	if len(cfg.Watched) > 0 {
+		cfg.Watched = append(cfg.Watched, d.Path(homeDir), d.Path(tmpDir))
+	}
+	if err := d.Fill(box, cfg, spec.Stdin); err != nil {
+		return proc.Cmd{}, err
+	}
+	if w.user == 0 {
+		return cmd, nil
+	}
+	// What was made for this start is the command's user's.
+	for _, dir := range []string{d.Path(homeDir), box} {
+		if err := rundir.Own(ctx, dir, w.user, w.user); err != nil {
+			return proc.Cmd{}, err
+		}
 	}
 	for _, dir := range []string{d.Path(tmpDir), spec.GatewayDir} {
 		if dir == "" {
 			continue
 		}
-		if err := os.Lchown(dir, user, user); err != nil {
-			return err
+		if err := os.Lchown(dir, w.user, w.user); err != nil {
+			return proc.Cmd{}, err
 		}
 	}
-	return nil
+	return cmd, nil
 }
 
-// begin gives a shim what to do. One that waited may have died meanwhile; then
-// another is started.
-func (s *Sandbox) begin(ctx context.Context, cfg shim.Config) (*waiting, string, error) {
-	for {
-		sh, warm, err := s.takeWarm()
-		if err != nil {
-			return nil, "", err
-		}
-		word, err := sh.begin(ctx, cfg)
-		if !warm || word != "" || err != nil {
-			return sh, word, err
-		}
-		_ = sh.owner.Close()
-	}
-}
-
-// waiting is a shim that is started and waits for its configuration. It ends
-// when owner is closed before it got one.
-type waiting struct {
-	// owner is our end of its standard input, word that of its standard output
-	// and error: what it says until it holds the record.
-	owner, word *os.File
-}
-
-// startShim starts a shim that waits.
-func (s *Sandbox) startShim() (_ *waiting, err error) {
-	w := &waiting{}
-	ownerR, owner, err := os.Pipe()
+// startShim starts a shim, and gives the first word of it, or of what was to start it.
+func (s *Sandbox) startShim(ctx context.Context, cmd proc.Cmd) (string, error) {
+	said, theirs, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	defer func() { _ = ownerR.Close() }()
-	w.owner = owner
-	word, wordW, err := os.Pipe()
+	defer func() { _ = said.Close() }()
+	cmd.Stdout, cmd.Stderr = theirs, theirs
+	_, err = proc.StartDetached(cmd)
+	_ = theirs.Close()
 	if err != nil {
-		_ = owner.Close()
-		return nil, err
+		return "", err
 	}
-	defer func() { _ = wordW.Close() }()
-	w.word = word
-	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", shim.FromStdin}, Stdin: ownerR, Stdout: wordW, Stderr: wordW}
-	if _, err := proc.StartDetached(cmd); err != nil {
-		w.discard()
-		return nil, err
-	}
-	return w, nil
-}
-
-// begin gives the shim what to do, and returns its answer, "" where it has
-// ended. The owner's end stays open.
-func (w *waiting) begin(ctx context.Context, cfg shim.Config) (string, error) {
-	defer func() { _ = w.word.Close() }()
-	writeErr := w.give(ctx, cfg)
-	word, err := readWord(ctx, w.word)
-	if word == "" && writeErr != nil && !errors.Is(writeErr, unix.EPIPE) {
-		return "", writeErr
-	}
+	word, err := readWord(ctx, said)
 	if errors.Is(err, io.EOF) {
 		err = nil // it said what it could
 	}
 	return word, err
-}
-
-func (w *waiting) give(ctx context.Context, cfg shim.Config) error {
-	stop := context.AfterFunc(ctx, func() { _ = w.owner.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if err := w.owner.SetWriteDeadline(time.Now().Add(shimStart)); err != nil {
-		return err
-	}
-	if err := cfg.Write(w.owner); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return err
-	}
-	return nil
-}
-
-func (w *waiting) discard() {
-	_ = w.owner.Close()
-	_ = w.word.Close()
-}
-
-// Warm starts the shim of the next Start. One
-// that cannot be started is that Start's to tell of.
-func (s *Sandbox) Warm() (release func()) {
-	w, err := s.startShim()
-	if err != nil {
-		return func() {}
-	}
-	s.mu.Lock()
-	s.warm = append(s.warm, w)
-	s.mu.Unlock()
-	return func() {
-		s.mu.Lock()
-		i := slices.Index(s.warm, w)
-		if i >= 0 {
-			s.warm = slices.Delete(s.warm, i, i+1)
-		}
-		s.mu.Unlock()
-		if i >= 0 {
-			w.discard()
-		}
-	}
-}
-
-// takeWarm gives a shim that waits, a new one where none does.
-func (s *Sandbox) takeWarm() (_ *waiting, warm bool, _ error) {
-	s.mu.Lock()
-	if n := len(s.warm); n > 0 {
-		w := s.warm[n-1]
-		s.warm = s.warm[:n-1]
-		s.mu.Unlock()
-		return w, true, nil
-	}
-	s.mu.Unlock()
-	w, err := s.startShim()
-	return w, false, err
 }
 
 // readWord reads one line. At an early end the error is io.EOF beside what was
@@ -422,7 +300,7 @@ func awaitRecord(ctx context.Context, d rundir.Dir) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if hist, err := d.History(); err != nil || hist.PID != 0 {
+		if hist, err := d.History(); err != nil || !hist.ShimAt.IsZero() {
 			return err
 		}
 		select {
@@ -475,75 +353,53 @@ func (s *Sandbox) environment(d rundir.Dir, noted rundir.Start, spec sandbox.Spe
 
 // Inspect implements sandbox.Sandbox.
 func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
-	st, _, err := s.inspect(ctx, h)
+	st, err := s.inspect(ctx, h)
 	if err != nil {
 		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, err)
 	}
 	return st, nil
 }
 
-func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, shim.History, error) {
-	d, noted, err := s.find(h)
+func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+	d, noted, err := rundir.Find(h, s.node)
 	if err != nil || noted == nil {
-		return sandbox.Status{State: sandbox.Missing}, shim.History{}, err
+		return sandbox.Status{State: sandbox.Missing}, err
+	}
+	// In this order: a shim records the end before it dies.
+	shimPID, err := shim.Holder(d.Record())
+	if err != nil {
+		return sandbox.Status{}, err
 	}
 	hist, err := d.History()
 	if err != nil {
-		return sandbox.Status{}, hist, err
-	}
-	if hist.PID != 0 && hist.Exit == nil {
-		alive, err := shim.Alive(d.Record())
-		if err != nil {
-			return sandbox.Status{}, hist, err
-		}
-		if alive {
-			st, err := d.Status(hist)
-			return st, hist, err
-		}
-		// It records the end before it dies.
-		if hist, err = d.History(); err != nil {
-			return sandbox.Status{}, hist, err
-		}
+		return sandbox.Status{}, err
 	}
 	st, err := d.Status(hist)
-	if err != nil || st.State != sandbox.Running {
-		return st, hist, err
+	if err != nil || st.State != sandbox.Running || shimPID != 0 {
+		return st, err
 	}
-	if err := killMarked(ctx, tokenVar+"="+noted.Token); err != nil {
-		return st, hist, err
+	// Nobody is left to end what it has left behind. Inside of a wrapper that dies with the
+	// shim, and the wrapper after it.
+	if err := endMarked(ctx, tokenVar+"="+noted.Token, true); err != nil {
+		return st, err
 	}
-	if err := awaitInner(ctx, hist); err != nil {
-		return st, hist, err
+	if err := endMarked(ctx, wrapperVar+"="+noted.Token, false); err != nil {
+		return st, err
 	}
-	st, err = d.Lost(st)
-	return st, hist, err
-}
-
-// find gives the directory of a handle and what was noted there, or nil where
-// there is no such start.
-func (s *Sandbox) find(h sandbox.Handle) (rundir.Dir, *rundir.Start, error) {
-	if h.Node != "" && h.Node != s.node {
-		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, s.node)
-	}
-	d := rundir.Dir(h.RunDir)
-	noted, found, err := d.Started()
-	if err != nil || !found || noted.Name != h.Name {
-		return d, nil, err
-	}
-	return d, &noted, nil
+	return d.Lost(st)
 }
 
 // Wait implements sandbox.Sandbox.
 func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
 	for {
-		st, hist, err := s.inspect(ctx, h)
-		if err != nil {
-			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, err)
-		}
-		if st.Ended() || st.State == sandbox.Created {
+		st, err := s.inspect(ctx, h)
+		if err == nil && st.State != sandbox.Running {
 			return st, nil
 		}
-		if err := awaitShim(ctx, rundir.Dir(h.RunDir).Record(), hist.PID); err != nil {
+		if err == nil {
+			err = awaitShim(ctx, rundir.Dir(h.RunDir).Record())
+		}
+		if err != nil {
 			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, err)
 		}
 	}
@@ -551,7 +407,7 @@ func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, e
 
 // Logs implements sandbox.Sandbox.
 func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := s.find(h)
+	d, _, err := rundir.Find(h, s.node)
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
 	}
@@ -567,33 +423,33 @@ func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) err
 }
 
 func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) error {
-	st, hist, err := s.inspect(ctx, h)
+	st, err := s.inspect(ctx, h)
 	if err != nil || st.State != sandbox.Running {
 		return err
 	}
-	d, noted, err := s.find(h)
+	d, noted, err := rundir.Find(h, s.node)
 	if err != nil || noted == nil {
 		return err
 	}
 	if err := d.NoteStop(reason); err != nil {
 		return err
 	}
-	if err := signalShim(d.Record(), hist.PID, sigTerm); err != nil {
+	if err := signalShim(d.Record(), sigTerm); err != nil {
 		return err
 	}
 	patience, cancel := context.WithTimeout(ctx, noted.Grace+stopSlack)
 	defer cancel()
-	if err := awaitShim(patience, d.Record(), hist.PID); err == nil || ctx.Err() != nil {
+	if err := awaitShim(patience, d.Record()); err == nil || ctx.Err() != nil {
 		return err
 	}
 	// The shim itself hangs (a frozen machine, a debugger).
-	if err := signalShim(d.Record(), hist.PID, sigKill); err != nil {
+	if err := signalShim(d.Record(), sigKill); err != nil {
 		return err
 	}
-	if err := awaitShim(ctx, d.Record(), hist.PID); err != nil {
+	if err := awaitShim(ctx, d.Record()); err != nil {
 		return err
 	}
-	_, _, err = s.inspect(ctx, h) // ends what the shim no longer can
+	_, err = s.inspect(ctx, h) // ends what the shim no longer can
 	return err
 }
 
@@ -606,7 +462,7 @@ func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
 }
 
 func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := s.find(h)
+	d, noted, err := rundir.Find(h, s.node)
 	if err != nil || noted == nil {
 		return err
 	}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -73,53 +71,4 @@ func freePort(t *testing.T) int {
 		t.Fatalf("listening at %v", l.Addr())
 	}
 	return addr.Port
-}
-
-// TestWarm starts commands by shims that were started before; whatever is left
-// over shows as a goroutine that waits for it, when the tests end.
-func TestWarm(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		warm, starts int
-		onOwnerDeath sandbox.OwnerDeath
-	}{
-		"one for one":         {warm: 1, starts: 1},
-		"dies with its owner": {warm: 1, starts: 1, onOwnerDeath: sandbox.KillWithOwner},
-		"more than are used":  {warm: 3, starts: 1},
-		"fewer than are used": {warm: 1, starts: 3},
-		"none is used":        {warm: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			box, err := local.New(local.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var release []func()
-			for range c.warm {
-				release = append(release, box.Warm())
-			}
-			dir := t.TempDir()
-			for i := range c.starts {
-				spec := sandbox.Spec{
-					Argv: []string{"sh", "-c", fmt.Sprintf("exit %d", i)}, Workspace: sandbox.Workspace{Dir: dir},
-					RunDir: filepath.Join(dir, strconv.Itoa(i)), OnOwnerDeath: c.onOwnerDeath,
-				}
-				h, err := box.Start(t.Context(), fmt.Sprintf("start-%d", i), spec)
-				if err != nil {
-					t.Fatal(err)
-				}
-				st, err := box.Wait(t.Context(), h)
-				if err != nil || st.Reason != sandbox.ReasonExited || st.ExitCode != i {
-					t.Errorf("start %d: %+v, %v", i, st, err)
-				}
-				if err := box.Remove(t.Context(), h); err != nil {
-					t.Error(err)
-				}
-			}
-			for _, f := range release {
-				f()
-			}
-		})
-	}
 }

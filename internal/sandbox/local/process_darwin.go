@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,11 +18,11 @@ const (
 )
 
 // awaitShim returns when the shim of the record is dead.
-func awaitShim(ctx context.Context, record string, _ int) error {
+func awaitShim(ctx context.Context, record string) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if alive, err := shim.Alive(record); err != nil || !alive {
+		if pid, err := shim.Holder(record); err != nil || pid == 0 {
 			return err
 		}
 		select {
@@ -34,8 +35,9 @@ func awaitShim(ctx context.Context, record string, _ int) error {
 
 // signalShim signals the shim of the record if it lives. As long as it holds
 // the record its process id is its own.
-func signalShim(record string, pid int, sig unix.Signal) error {
-	if alive, err := shim.Alive(record); err != nil || !alive {
+func signalShim(record string, sig unix.Signal) error {
+	pid, err := shim.Holder(record)
+	if err != nil || pid == 0 {
 		return err
 	}
 	if err := unix.Kill(pid, sig); err != nil && !errors.Is(err, unix.ESRCH) {
@@ -44,8 +46,8 @@ func signalShim(record string, pid int, sig unix.Signal) error {
 	return nil
 }
 
-// killMarked does nothing: there is no way to find the processes.
-func killMarked(context.Context, string) error { return nil }
+// endMarked does nothing: there is no way to find the processes.
+func endMarked(context.Context, string, bool) error { return nil }
 
-// awaitInner has nothing to wait for: nothing is wrapped here.
-func awaitInner(context.Context, shim.History) error { return nil }
+// withUser has nothing to do: nothing is wrapped here.
+func withUser(int) *syscall.SysProcAttr { return nil }

@@ -1,12 +1,15 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +25,11 @@ const (
 // openShim gives a descriptor of the living shim of a record, or nil. A
 // process id may be somebody else's by the time it is used; a descriptor is
 // not, and the record's lock says that it was opened in time.
-func openShim(record string, pid int) (*os.File, error) {
+func openShim(record string) (*os.File, error) {
+	pid, err := shim.Holder(record)
+	if err != nil || pid == 0 {
+		return nil, err
+	}
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if errors.Is(err, unix.ESRCH) {
 		return nil, nil
@@ -31,17 +38,18 @@ func openShim(record string, pid int) (*os.File, error) {
 		return nil, os.NewSyscallError("pidfd_open", err)
 	}
 	f := os.NewFile(uintptr(fd), "pidfd") // #nosec G115 -- a descriptor fits
-	alive, err := shim.Alive(record)
-	if err != nil || !alive {
+	again, err := shim.Holder(record)
+	if err != nil || again != pid {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
 }
 
-// awaitShim returns when the shim of the record is dead.
-func awaitShim(ctx context.Context, record string, pid int) error {
-	f, err := openShim(record, pid)
+// awaitShim returns when the shim of the record is dead, and with it, where it is the first of
+// its namespace, all others there.
+func awaitShim(ctx context.Context, record string) error {
+	f, err := openShim(record)
 	if err != nil || f == nil {
 		return err
 	}
@@ -67,8 +75,8 @@ func awaitShim(ctx context.Context, record string, pid int) error {
 }
 
 // signalShim signals the shim of the record if it lives.
-func signalShim(record string, pid int, sig unix.Signal) error {
-	f, err := openShim(record, pid)
+func signalShim(record string, sig unix.Signal) error {
+	f, err := openShim(record)
 	if err != nil || f == nil {
 		return err
 	}
@@ -80,110 +88,58 @@ func signalShim(record string, pid int, sig unix.Signal) error {
 	return nil
 }
 
-// killMarked kills every process that has the assignment in its environment,
-// and returns when there is none.
-func killMarked(ctx context.Context, assignment string) error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		n, err := killOnce(assignment)
-		if err != nil || n == 0 {
+// deathPatience is how long a killed process is waited for before we look again; only one
+// that is stuck in the kernel takes longer.
+const deathPatience = 2 * time.Second
+
+// endMarked returns when no process has the assignment in its environment; it kills those
+// that have, or waits for them.
+func endMarked(ctx context.Context, assignment string, kill bool) error {
+	for ctx.Err() == nil {
+		files, err := filepath.Glob("/proc/[0-9]*/environ")
+		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
+		var dying []int
+		for _, file := range files {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			if err != nil || !marked(file, assignment) {
+				continue
+			}
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			dying = append(dying, fd)
+			if kill && marked(file, assignment) { // still the same process
+				_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			}
 		}
-	}
-}
-
-func killOnce(assignment string) (int, error) {
-	dir, err := os.Open("/proc")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = dir.Close() }()
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return 0, err
-	}
-	found := 0
-	var killed []int
-	defer func() {
-		for _, fd := range killed {
-			_ = unix.Close(fd)
-		}
-	}()
-	for _, name := range names {
-		pid, err := strconv.Atoi(name)
-		if err != nil || !marked(name, assignment) {
-			continue
-		}
-		found++
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		killed = append(killed, fd)
-		if marked(name, assignment) { // still the same process
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-		}
-	}
-	// A process that dies loses its environment first and its files later; it
-	// is dead when its descriptor says so.
-	for _, fd := range killed {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(deathPatience/time.Millisecond)) //nolint:gosec // G115: a descriptor
-	}
-	return found, nil
-}
-
-// awaitInner returns when all that ran inside the wrapper of a dead shim is gone.
-// It was killed with the shim; what is dying has no environment to be found by,
-// and may still hold files.
-func awaitInner(ctx context.Context, hist shim.History) error {
-	if hist.Inner == 0 {
-		return nil
-	}
-	fd, err := unix.PidfdOpen(hist.Inner, unix.PIDFD_NONBLOCK)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
-	}
-	if err != nil {
-		return os.NewSyscallError("pidfd_open", err)
-	}
-	defer func() { _ = unix.Close(fd) }()
-	if shim.StartOf(hist.Inner) != hist.InnerStart {
-		return nil // somebody else's by now
-	}
-	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-	for deadline := time.Now().Add(deathPatience); time.Now().Before(deadline); {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(deathPatience/time.Millisecond)) //nolint:gosec // G115: a descriptor
-		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+		if len(dying) == 0 {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+		// A process that dies loses its environment first and its files later; it
+		// is dead when its descriptor says so.
+		for _, fd := range dying {
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(deathPatience/time.Millisecond)) //nolint:gosec // G115: a descriptor
+			_ = unix.Close(fd)
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
-
-// deathPatience bounds the wait for a killed process; only one that is stuck in
-// the kernel takes longer.
-const deathPatience = 2 * time.Second
 
 // marked is false for a process that is dead and not yet waited for: it has no
 // environment any more.
-func marked(pid, assignment string) bool {
-	env, err := os.ReadFile("/proc/" + pid + "/environ") // #nosec G304 -- a number from /proc
-	if err != nil {
-		return false
+func marked(environ, assignment string) bool {
+	env, err := os.ReadFile(environ) // #nosec G304 -- of /proc
+	return err == nil && slices.Contains(strings.Split(string(env), "\x00"), assignment)
+}
+
+// withUser has a process begin as root of a user namespace in which there is nobody else
+// but the user.
+func withUser(user int) *syscall.SysProcAttr {
+	both := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: user, HostID: user, Size: 1}}
+	return &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER, UidMappings: both, GidMappings: both, GidMappingsEnableSetgroups: true,
 	}
-	for kv := range bytes.SplitSeq(env, []byte{0}) {
-		if string(kv) == assignment {
-			return true
-		}
-	}
-	return false
 }

@@ -3,7 +3,6 @@ package local_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -14,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/local"
+	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
 func start(
@@ -47,6 +46,16 @@ func start(
 	return h, spec
 }
 
+// shimOf is the process that is a start's shim.
+func shimOf(t *testing.T, spec sandbox.Spec) int {
+	t.Helper()
+	pid, err := shim.Holder(filepath.Join(spec.RunDir, "exit.jsonl"))
+	if err != nil || pid == 0 {
+		t.Fatal(pid, err)
+	}
+	return pid
+}
+
 func openBox(t *testing.T) sandbox.Sandbox {
 	t.Helper()
 	box, err := open()
@@ -68,10 +77,7 @@ func TestShimKilled(t *testing.T) {
 	holders := []string{"child", "escaped", "main"}
 	awaitOutput(t, box, h, holders...)
 
-	pid, err := strconv.Atoi(h.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := shimOf(t, spec)
 	waited := make(chan sandbox.Status, 1)
 	go func() {
 		st, err := box.Wait(t.Context(), h)
@@ -137,61 +143,6 @@ func awaitOutput(t *testing.T, box sandbox.Sandbox, h sandbox.Handle, words ...s
 	}
 }
 
-// TestReusedPID: after a restart of the machine the process id in the record
-// is somebody else's.
-func TestReusedPID(t *testing.T) {
-	t.Parallel()
-	box := openBox(t)
-	h, spec := start(t, box, nil, "true")
-	if _, err := box.Wait(t.Context(), h); err != nil {
-		t.Fatal(err)
-	}
-	bystander, err := proc.StartDetached(proc.Cmd{Path: "/bin/sleep", Args: []string{"1000"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := proc.SignalGroup(bystander.PID(), syscall.SIGKILL); err != nil {
-			t.Error(err)
-		}
-		<-bystander.Done()
-	})
-	path := filepath.Join(spec.RunDir, "exit.jsonl")
-	letGo(t, path)
-	record := fmt.Sprintf(`{"event":"shim","time":"2026-01-01T00:00:00Z","pid":%d}`+"\n", bystander.PID())
-	if err := os.WriteFile(path, []byte(record), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
-		t.Errorf("status %+v, %v; want lost", st, err)
-	}
-	if err := errors.Join(box.Stop(t.Context(), h, "x"), box.Remove(t.Context(), h)); err != nil {
-		t.Error(err)
-	}
-	select {
-	case <-bystander.Done():
-		t.Error("a process that is not ours was ended")
-	default:
-		if err := syscall.Kill(bystander.PID(), 0); err != nil {
-			t.Errorf("a process that is not ours was ended: %v", err)
-		}
-	}
-}
-
-// letGo waits until the shim of a record is gone, which it is a moment after it
-// has written how the command ended.
-func letGo(t *testing.T, record string) {
-	t.Helper()
-	f, err := os.Open(record)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = f.Close() }()
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestNothingLingers: credentials travel to the shim in a file.
 func TestNothingLingers(t *testing.T) {
 	t.Parallel()
@@ -215,11 +166,12 @@ func TestNothingLingers(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	cmdline, err := os.ReadFile("/proc/" + h.ID + "/cmdline")
+	dir := "/proc/" + strconv.Itoa(shimOf(t, spec))
+	cmdline, err := os.ReadFile(dir + "/cmdline")
 	if err != nil || strings.Contains(string(cmdline), "hunter2") {
 		t.Errorf("the shim's command line: %q, %v", cmdline, err)
 	}
-	environ, err := os.ReadFile("/proc/" + h.ID + "/environ")
+	environ, err := os.ReadFile(dir + "/environ")
 	if len(environ) != 0 || (err != nil && !errors.Is(err, os.ErrPermission)) {
 		t.Errorf("the shim's environment: %q, %v", environ, err)
 	}

@@ -4,18 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 )
 
-// FromStdin in place of a path has the shim read its configuration from its
-// standard input, up to the end of the JSON value. So it can be started before
-// there is one, and come up meanwhile.
-const FromStdin = "-"
-
-// Config is what one shim has to do. It travels as JSON in a file or a pipe,
-// since argv and environment of a process are easy to read for others.
+// Config is what one shim has to do. It travels as JSON in a file, since argv and
+// environment of a process are easy to read for others.
 type Config struct {
 	// Argv is the command; Argv[0] is looked up in the command's PATH.
 	Argv []string `json:"argv"`
@@ -31,14 +25,11 @@ type Config struct {
 	// Stdin is the file whose content is given as standard input, "" for /dev/null.
 	Stdin string `json:"stdin,omitempty"`
 	// Stdout and Stderr are the transcript's files, Record that of the
-	// events. They are made where they are missing.
+	// events. They are made where they are missing. The shim removes these names,
+	// and that of the configuration, before the command starts.
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 	Record string `json:"record"`
-	// Seal removes the names of the four files above before the command
-	// starts. (The name of the configuration is always removed: it may hold
-	// credentials.)
-	Seal bool `json:"seal,omitempty"`
 
 	// OutputLimit is how many bytes of stdout are kept.
 	OutputLimit int64 `json:"output_limit"`
@@ -57,19 +48,9 @@ type Config struct {
 
 	// Limits bound each process of the command.
 	Limits Limits `json:"limits,omitzero"`
-
-	// Wrap is a command line that the command is to be run inside of: the
-	// absolute path of a program, its arguments, and at their end a call of this
-	// program with "shim" and Inside. The program must hand on the descriptors 0
-	// to 4, the environment, and the end of its child. It finds Filter, a compiled
-	// seccomp program, at the descriptor FilterFD.
-	Wrap   []string `json:"wrap,omitempty"`
-	Filter []byte   `json:"filter,omitempty"`
-	// User is what the part inside of the wrapper becomes, user and group, before
-	// it does anything else; 0 means that it stays who it is. The wrapper then has
-	// a user namespace in which there are root and this user, and must leave the
-	// part inside the capabilities to change users.
-	User int `json:"user,omitempty"`
+	// Refuse has the shim, and all that it starts, make none of the system calls by which
+	// programs get out of a sandbox.
+	Refuse bool `json:"refuse,omitempty"`
 
 	// Listen is the loopback address relayed to the unix socket Socket; no
 	// relay where it is "".
@@ -93,23 +74,13 @@ func (c Config) WriteFile(path string) error {
 	return nil
 }
 
-// Write writes the configuration for a shim that reads it FromStdin.
-func (c Config) Write(w io.Writer) error {
-	if err := json.NewEncoder(w).Encode(c); err != nil {
-		return fmt.Errorf("write shim configuration: %w", err)
+func readConfig(path string) (Config, error) {
+	data, err := os.ReadFile(path) // #nosec G304 G703 -- the path is the caller's
+	if err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
-	return nil
-}
-
-func readConfig(path string) (c Config, err error) {
-	src := os.Stdin
-	if path != FromStdin {
-		if src, err = os.Open(path); err != nil { // #nosec G304 G703 -- the path is the caller's
-			return Config{}, fmt.Errorf("read configuration: %w", err)
-		}
-		defer func() { _ = src.Close() }()
-	}
-	if err := json.NewDecoder(src).Decode(&c); err != nil {
+	var c Config
+	if err := json.Unmarshal(data, &c); err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	if len(c.Argv) == 0 || c.Record == "" || c.Stdout == "" || c.Stderr == "" {

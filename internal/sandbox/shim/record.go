@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -48,12 +49,6 @@ const (
 type Event struct {
 	Event string    `json:"event"`
 	Time  time.Time `json:"time"`
-	// PID is the shim's process id as it sees itself (EventShim).
-	PID int `json:"pid,omitempty"`
-	// Inner is the first process inside a wrapper, as this machine counts
-	// (EventStarted), and InnerStart when it began, in the kernel's own time.
-	Inner      int    `json:"inner,omitempty"`
-	InnerStart string `json:"inner_start,omitempty"`
 	// Exit is set on EventEnded.
 	Exit *Exit `json:"exit,omitempty"`
 }
@@ -88,14 +83,8 @@ func (e Exit) Status() int {
 
 // History is what a record tells.
 type History struct {
-	// PID is the shim's process id, 0 where no shim was up.
-	PID int
 	// The times of the events; zero where they have not happened.
 	ShimAt, StartedAt, FirstByteAt, EndedAt time.Time
-	// Inner and InnerStart are those of the event, 0 without a wrapper. When that
-	// process is gone, all that ran inside is.
-	Inner      int
-	InnerStart string
 	// Exit is nil until the end.
 	Exit *Exit
 }
@@ -127,9 +116,9 @@ func parseHistory(data []byte) History {
 		}
 		switch e.Event {
 		case EventShim:
-			h.PID, h.ShimAt = e.PID, e.Time
+			h.ShimAt = e.Time
 		case EventStarted:
-			h.StartedAt, h.Inner, h.InnerStart = e.Time, e.Inner, e.InnerStart
+			h.StartedAt = e.Time
 		case EventFirstByte:
 			h.FirstByteAt = e.Time
 		case EventEnded:
@@ -140,8 +129,40 @@ func parseHistory(data []byte) History {
 	}
 }
 
-// record appends events to a file.
+// record appends events to a file. The shim holds a lock on it until it dies, however it
+// dies: others tell by it whether the shim lives, and which process it is. It is a lock
+// of the process's (fcntl), which the kernel names to whoever asks, in their own count
+// of processes; whoever opens the file a second time here would lose it.
 type record struct{ f *os.File }
+
+// Holder gives the shim that holds the record at path, as this process counts, 0 where
+// none does.
+func Holder(path string) (pid int, err error) {
+	f, err := os.Open(path) // #nosec G304 -- the path is the caller's
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	held := syscall.Flock_t{Type: syscall.F_WRLCK}
+	if err := lock(f, syscall.F_GETLK, &held); err != nil {
+		return 0, err
+	}
+	if held.Type == syscall.F_UNLCK {
+		return 0, nil
+	}
+	return int(held.Pid), nil
+}
+
+func lock(f *os.File, how int, l *syscall.Flock_t) error {
+	for {
+		if err := syscall.FcntlFlock(f.Fd(), how, l); !errors.Is(err, syscall.EINTR) {
+			return os.NewSyscallError("fcntl", err)
+		}
+	}
+}
 
 // openRecord takes the record for this shim. It reports false where another
 // one has it or had it.
@@ -150,9 +171,10 @@ func openRecord(path string) (*record, bool, error) {
 	if err != nil {
 		return nil, false, fmt.Errorf("open exit record: %w", err)
 	}
-	// Held until this process dies, however it dies: others tell by it
-	// whether the shim lives, which a process id would not.
-	free, err := tryLock(f)
+	free, err := true, lock(f, syscall.F_SETLK, &syscall.Flock_t{Type: syscall.F_WRLCK})
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		free, err = false, nil
+	}
 	if err == nil && free {
 		var info os.FileInfo
 		if info, err = f.Stat(); err == nil && info.Size() == 0 {

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,9 +24,9 @@ const (
 	reapPatience = 10 * time.Second
 )
 
-// Main is the sub-command: args is the path of a configuration, or FromStdin.
-// It returns the process's exit code, which is the command's where there was
-// one. The caller must be a program that does nothing else: Main reaps every
+// Main is the sub-command: args is the path of a configuration and, where a root shim is
+// to become a user, that user's number. It returns the process's exit code, which is the
+// command's where there was one. The caller must be a program that does nothing else: Main reaps every
 // child, takes over all signals and may kill every descendant.
 //
 // It says one word on its stdout: "ready" once the command runs (or could not
@@ -44,40 +40,53 @@ func Main(args []string) int {
 	// would be inherited by the command.) They are named, since the runtime
 	// switches threads twice to catch one, and drops most of them anyway.
 	signal.Notify(make(chan os.Signal, 1), deadly...)
+	// Keyring and capabilities are a thread's, and the command inherits those of the
+	// thread that starts it.
+	runtime.LockOSThread()
+	exit, err := supervise(args, signals)
+	if err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "shim:", err)
+		return CodeShimFailed
+	}
+	return exit
+}
 
+func supervise(args []string, signals <-chan os.Signal) (code int, err error) {
 	// Whoever started the bot may have left it files open, which are not the
 	// command's to have.
 	if err := closeOnExec(); err != nil {
-		return fail(err)
+		return 0, err
 	}
-	if len(args) > 0 && args[0] == Inside {
-		return inside(args[1:])
+	if len(args) != 1 && len(args) != 2 {
+		return 0, errors.New("usage: shim CONFIG [USER]")
 	}
-	if len(args) != 1 {
-		return fail(errors.New("usage: shim CONFIG"))
+	if len(args) == 2 {
+		user, err := strconv.Atoi(args[1])
+		if err == nil {
+			err = become(user)
+		}
+		if err != nil {
+			return 0, err
+		}
 	}
 	cfg, err := readConfig(args[0])
 	if err != nil {
-		return fail(err)
+		return 0, err
 	}
 	rec, mine, err := openRecord(cfg.Record)
 	if err != nil {
-		return fail(err)
+		return 0, err
 	}
 	if !mine {
 		_, _ = os.Stdout.WriteString("taken\n")
-		return 0
+		return 0, nil
 	}
-	if err := rec.add(Event{Event: EventShim, Time: time.Now(), PID: os.Getpid()}); err != nil {
-		return fail(err)
+	if err := rec.add(Event{Event: EventShim, Time: time.Now()}); err != nil {
+		return 0, err
 	}
-
 	s := &session{cfg: cfg, record: rec, signals: signals, begin: time.Now()}
 	exit := s.run(args[0])
-	if err := rec.add(Event{Event: EventEnded, Time: time.Now(), Exit: &exit}); err != nil {
-		return fail(err)
-	}
-	return exit.Status()
+	return exit.Status(), rec.add(Event{Event: EventEnded, Time: time.Now(), Exit: &exit})
 }
 
 // deadly are the signals by which a Go program ends, or stops, unless they are
@@ -89,11 +98,6 @@ var deadly = append(deadlyHere,
 	syscall.SIGSEGV, syscall.SIGPIPE, syscall.SIGSYS, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU,
 )
 
-func fail(err error) int {
-	_, _ = fmt.Fprintln(os.Stderr, "shim:", err)
-	return CodeShimFailed
-}
-
 // session is one command's life.
 type session struct {
 	cfg     Config
@@ -103,8 +107,6 @@ type session struct {
 	// active is the time of the last sign of life (the start is the first), as
 	// a distance to begin.
 	active atomic.Int64
-	// wrapped is the other side of the wrapper, nil without one.
-	wrapped *wrapped
 }
 
 func (s *session) run(config string) Exit {
@@ -116,9 +118,6 @@ func (s *session) run(config string) Exit {
 		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
 	}
 	reason, detail, status := s.watch(ctx, child)
-	if s.wrapped != nil {
-		status = s.wrapped.end(status)
-	}
 	s.sweep(child)
 	child.finishOutput()
 
@@ -178,9 +177,6 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 		cfg.Env = os.Environ()
 	}
 	cfg.Env = withDefaults(cfg.Env, cfg.Defaults)
-	if len(cfg.Wrap) > 0 {
-		return s.startWrapped(cfg, stdin, stdout, stderr)
-	}
 	if err := writeHome(variable(cfg.Env, "HOME"), cfg.HomeFiles); err != nil {
 		return nil, err
 	}
@@ -194,77 +190,16 @@ func (s *session) start(ctx context.Context, config string) (_ *child, err error
 	if err := cfg.Limits.set(); err != nil {
 		return nil, err
 	}
-	return s.fork(path, cfg.Argv, &syscall.ProcAttr{
-		Dir: cfg.Dir, Env: cfg.Env, Sys: &syscall.SysProcAttr{},
-	}, stdin, stdout, stderr)
-}
-
-// startWrapped starts the command inside the wrapper, and returns once it runs
-// there.
-func (s *session) startWrapped(cfg Config, stdin, stdout, stderr *os.File) (*child, error) {
-	w, err := newWrapped(cfg.Filter)
-	if err != nil {
-		return nil, err
-	}
-	cfg.Wrap, cfg.Filter = nil, nil
-	// A wrapper that dies with its parent dies with the thread that started it,
-	// and it inherits that thread's keyring.
-	runtime.LockOSThread()
-	if err := newKeyring(); err != nil {
-		return nil, err
-	}
-	attr := &syscall.ProcAttr{Dir: "/", Env: cfg.Env, Sys: &syscall.SysProcAttr{}}
-	for _, fd := range w.theirs {
-		attr.Files = append(attr.Files, uintptr(fd)) // #nosec G115 -- descriptors fit
-	}
-	if cfg.User != 0 {
-		withUser(attr.Sys, cfg.User)
-		// What a command is given is its own, by its names in /dev, too.
-		if err := own(stdin, cfg.User); err != nil {
+	if cfg.Refuse {
+		if err := errors.Join(newKeyring(), refuseCalls()); err != nil {
 			return nil, err
 		}
 	}
-	s.wrapped = w
-	c, err := s.fork(s.cfg.Wrap[0], s.cfg.Wrap, attr, stdin, stdout, stderr)
-	for _, fd := range w.theirs {
-		_ = syscall.Close(fd)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := w.begin(cfg); err != nil {
-		<-c.ended // it ends by itself: it has nothing to do
-		s.sweep(c)
-		c.finishOutput()
-		// The wrapper's own words say why.
-		said := make([]byte, 1<<10)
-		n, _ := stderr.ReadAt(said, 0)
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(said[:n])))
-	}
-	s.started(c.pid)
-	return c, nil
+	return s.fork(path, cfg, stdin, stdout, stderr)
 }
 
-// started notes that the command runs. Without this event it still does; only the
-// time is unknown.
-func (s *session) started(wrapper int) {
-	s.active.Store(int64(time.Since(s.begin)))
-	e := Event{Event: EventStarted, Time: time.Now()}
-	if wrapper != 0 {
-		e.Inner = firstChild(wrapper)
-	}
-	if e.Inner != 0 {
-		e.InnerStart = StartOf(e.Inner)
-	}
-	_ = s.record.add(e)
-}
-
-// fork executes a program with the command's streams, and the files of attr after
-// those.
-func (s *session) fork(
-	path string, argv []string, attr *syscall.ProcAttr, stdin, stdout, stderr *os.File,
-) (*child, error) {
-
+// fork executes the command.
+func (s *session) fork(path string, cfg Config, stdin, stdout, stderr *os.File) (*child, error) {
 	c := &child{
 		stdout: &cappedFile{f: stdout, limit: s.cfg.OutputLimit},
 		ended:  make(chan syscall.WaitStatus, 1),
@@ -280,26 +215,18 @@ func (s *session) fork(
 	}
 	// Not os.StartProcess: somebody has to wait for every child there is,
 	// and that would steal the status from an os.Process.
-	attr.Files = append([]uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, attr.Files...) // #nosec G115 -- descriptors fit
-	attr.Sys.Setpgid = true
-	for _, fd := range []int{outW, errW} {
-		if s.cfg.User != 0 && err == nil {
-			err = os.NewSyscallError("fchown", syscall.Fchown(fd, s.cfg.User, s.cfg.User))
-		}
-	}
-	pid := 0
-	if err == nil {
-		pid, err = syscall.ForkExec(path, argv, attr)
-	}
+	c.pid, err = syscall.ForkExec(path, cfg.Argv, &syscall.ProcAttr{
+		Dir: cfg.Dir, Env: cfg.Env, Sys: &syscall.SysProcAttr{Setpgid: true},
+		Files: []uintptr{stdin.Fd(), uintptr(outW), uintptr(errW)}, // #nosec G115 -- descriptors fit
+	})
 	_ = syscall.Close(outW)
 	_ = syscall.Close(errW)
 	if err != nil {
 		return nil, fmt.Errorf("execute %s: %w", path, err)
 	}
-	c.pid = pid
-	if s.wrapped == nil {
-		s.started(0)
-	}
+	s.active.Store(int64(time.Since(s.begin)))
+	// Without this event the command still runs; only the time is unknown.
+	_ = s.record.add(Event{Event: EventStarted, Time: time.Now()})
 	c.pipes = []*os.File{outR, errR}
 	c.copied.Go(func() { s.copyOutput(c.stdout, outR, true) })
 	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
@@ -307,83 +234,9 @@ func (s *session) fork(
 	return c, nil
 }
 
-// feed gives the content of a file through a pipe: who has the file itself as a
-// descriptor can open it anew, and write. The null device is nobody's to write.
-func feed(f *os.File) (*os.File, error) {
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return f, err
-	}
-	r, w, err := givePipe()
-	if err != nil {
-		return nil, err
-	}
-	go func() {
-		_, _ = io.Copy(w, f) // the command may end before it has read all
-		_ = w.Close()
-		_ = f.Close()
-	}()
-	return os.NewFile(uintptr(r), "pipe"), nil // #nosec G115 -- a descriptor fits
-}
-
-// own gives a pipe to a user; the null device, which is everybody's, stays.
-func own(f *os.File, user int) error {
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeNamedPipe == 0 {
-		return err
-	}
-	return f.Chown(user, user)
-}
-
-// closeOnExec has no program that we execute inherit a descriptor, but for those
-// that it is handed.
-func closeOnExec() error {
-	dir, err := os.Open("/dev/fd")
-	if err != nil {
-		return fmt.Errorf("find inherited descriptors: %w", err)
-	}
-	names, err := dir.Readdirnames(-1)
-	if err = errors.Join(err, dir.Close()); err != nil {
-		return fmt.Errorf("find inherited descriptors: %w", err)
-	}
-	for _, name := range names {
-		if fd, err := strconv.Atoi(name); err == nil && fd > 2 {
-			syscall.CloseOnExec(fd)
-		}
-	}
-	return nil
-}
-
-// writeHome lays out files in the command's home.
-func writeHome(home string, files map[string]string) (err error) {
-	if len(files) == 0 {
-		return nil
-	}
-	root, err := os.OpenRoot(home)
-	if err != nil {
-		return fmt.Errorf("open the home: %w", err)
-	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	for name, content := range files {
-		if err := root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			return fmt.Errorf("write into the home: %w", err)
-		}
-		if err := root.WriteFile(name, []byte(content), 0o600); err != nil {
-			return fmt.Errorf("write into the home: %w", err)
-		}
-	}
-	return nil
-}
-
 // seal removes the names of what the command must not reach.
 func (s *session) seal(config string) error {
-	var names []string
-	if config != FromStdin {
-		names = append(names, config)
-	}
-	if s.cfg.Seal {
-		names = append(names, s.cfg.Stdin, s.cfg.Stdout, s.cfg.Stderr, s.cfg.Record)
-	}
-	for _, name := range names {
+	for _, name := range []string{config, s.cfg.Stdin, s.cfg.Stdout, s.cfg.Stderr, s.cfg.Record} {
 		if name == "" {
 			continue
 		}
@@ -497,10 +350,6 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 			reason = why
 			grace = time.After(s.cfg.Grace)
 		}
-		if s.wrapped != nil {
-			signalWrapped(c.pid, sig)
-			return
-		}
 		_ = syscall.Kill(-c.pid, sig)
 	}
 	for {
@@ -577,124 +426,4 @@ func endOf(r io.Reader) <-chan struct{} {
 		_, _ = io.Copy(io.Discard, r)
 	}()
 	return end
-}
-
-// openInput refuses what is not a regular file: opening a FIFO would block.
-func openInput(path string) (*os.File, error) {
-	if path == "" {
-		path = os.DevNull
-	} else if info, err := os.Lstat(path); err != nil {
-		return nil, fmt.Errorf("standard input: %w", err)
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("standard input: %s is not a regular file", path)
-	}
-	f, err := os.Open(path) // #nosec G304 -- the path is the caller's
-	if err != nil {
-		return nil, fmt.Errorf("standard input: %w", err)
-	}
-	return f, nil
-}
-
-func openOutput(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600) // #nosec G304 -- the path is the caller's
-	if err != nil {
-		return nil, fmt.Errorf("transcript: %w", err)
-	}
-	return f, nil
-}
-
-// pipe gives a read end for us and a blocking write end for the command;
-// os.Pipe would make both non-blocking, and the command's is the same open
-// file.
-func pipe() (*os.File, int, error) {
-	var fds [2]int
-	if err := syscall.Pipe(fds[:]); err != nil {
-		return nil, 0, os.NewSyscallError("pipe", err)
-	}
-	syscall.CloseOnExec(fds[0])
-	syscall.CloseOnExec(fds[1])
-	if err := syscall.SetNonblock(fds[0], true); err != nil {
-		return nil, 0, os.NewSyscallError("fcntl", err)
-	}
-	return os.NewFile(uintptr(fds[0]), "pipe"), fds[1], nil // #nosec G115 -- a descriptor fits
-}
-
-// withDefaults adds those that env does not name.
-func withDefaults(env []string, defaults map[string]string) []string {
-	for _, key := range slices.Sorted(maps.Keys(defaults)) {
-		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, key+"=") }) {
-			env = append(env[:len(env):len(env)], key+"="+defaults[key])
-		}
-	}
-	return env
-}
-
-// variable is the value of a variable in env, "" if it is not there.
-func variable(env []string, name string) string {
-	value := ""
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, name+"="); ok {
-			value = v
-		}
-	}
-	return value
-}
-
-// lookPath finds a program in the PATH of env, as execvp would; names with a
-// slash are relative to dir.
-func lookPath(name, dir string, env []string) (string, error) {
-	if strings.ContainsRune(name, '/') {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		if err := executable(name); err != nil {
-			return "", fmt.Errorf("command %s: %w", name, err)
-		}
-		return name, nil
-	}
-	var path string
-	for _, kv := range env {
-		if v, ok := strings.CutPrefix(kv, "PATH="); ok {
-			path = v
-		}
-	}
-	for _, d := range filepath.SplitList(path) {
-		// A relative entry would let the work tree name the program.
-		if !filepath.IsAbs(d) {
-			continue
-		}
-		if p := filepath.Join(d, name); executable(p) == nil {
-			return p, nil
-		}
-	}
-	return "", fmt.Errorf("command %q not found in PATH (%s)", name, path)
-}
-
-func executable(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return errors.Unwrap(err)
-	}
-	if info.IsDir() {
-		return syscall.EISDIR
-	}
-	if info.Mode()&0o111 == 0 {
-		return syscall.EACCES
-	}
-	return nil
-}
-
-func signalName(sig syscall.Signal) string {
-	names := map[syscall.Signal]string{
-		syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT",
-		syscall.SIGILL: "SIGILL", syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT",
-		syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE", syscall.SIGKILL: "SIGKILL",
-		syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
-		syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM",
-		syscall.SIGXCPU: "SIGXCPU", syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
-	}
-	if name, ok := names[sig]; ok {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(sig))
 }

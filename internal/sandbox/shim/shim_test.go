@@ -53,14 +53,39 @@ func runShim(t *testing.T, args ...string) (int, string) {
 	return 0, said
 }
 
+// config is one whose files are where the shim is told, and, by kept, where they stay.
 func config(t *testing.T, argv ...string) (Config, string) {
 	t.Helper()
 	dir := t.TempDir()
-	return Config{
+	cfg := Config{
 		Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Dir: dir,
 		Stdout: filepath.Join(dir, "stdout"), Stderr: filepath.Join(dir, "stderr"), Record: filepath.Join(dir, "record"),
 		OutputLimit: 1 << 20, Grace: time.Second, WallTimeout: time.Minute,
-	}, filepath.Join(dir, "config")
+	}
+	for _, name := range []string{cfg.Stdout, cfg.Stderr, cfg.Record} {
+		if err := os.MkdirAll(filepath.Dir(kept(name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(kept(name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, cfg)
+	return cfg, filepath.Join(dir, "config")
+}
+
+func kept(name string) string {
+	return filepath.Join(filepath.Dir(name), "..", filepath.Base(filepath.Dir(name))+"-kept", filepath.Base(name))
+}
+
+// fill gives a shim the names that the one before it has removed.
+func fill(t *testing.T, cfg Config) {
+	t.Helper()
+	for _, name := range []string{cfg.Stdout, cfg.Stderr, cfg.Record} {
+		if err := os.Link(kept(name), name); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
+	}
 }
 
 func TestMainRunsOnce(t *testing.T) {
@@ -70,6 +95,7 @@ func TestMainRunsOnce(t *testing.T) {
 		code int
 		said string
 	}{{3, "ready\n"}, {0, "taken\n"}} {
+		fill(t, cfg)
 		if err := cfg.WriteFile(path); err != nil {
 			t.Fatal(err)
 		}
@@ -77,27 +103,24 @@ func TestMainRunsOnce(t *testing.T) {
 			t.Errorf("shim %d: exit %d, said %q; want %d, %q", i, code, said, want.code, want.said)
 		}
 	}
-	if out, err := os.ReadFile(cfg.Stdout); err != nil || string(out) != "run\n" {
+	if out, err := os.ReadFile(kept(cfg.Stdout)); err != nil || string(out) != "run\n" {
 		t.Errorf("output %q, %v", out, err)
 	}
-	hist, err := ReadHistory(cfg.Record)
+	hist, err := ReadHistory(kept(cfg.Record))
 	if err != nil || hist.Exit == nil || *hist.Exit != (Exit{Code: 3, Reason: ReasonExited, OutputBytes: 4}) {
 		t.Errorf("record %+v, %v", hist.Exit, err)
 	}
-	if alive, err := Alive(cfg.Record); alive || err != nil {
-		t.Errorf("alive: %v, %v", alive, err)
+	if pid, err := Holder(kept(cfg.Record)); pid != 0 || err != nil {
+		t.Errorf("held by %d, %v", pid, err)
 	}
 }
 
 func TestMainDoesNotRunBesideAnother(t *testing.T) {
 	t.Parallel()
 	cfg, path := config(t, "echo", "run")
-	rec, mine, err := openRecord(cfg.Record)
+	_, mine, err := openRecord(cfg.Record)
 	if err != nil || !mine {
 		t.Fatal(mine, err)
-	}
-	if alive, err := Alive(cfg.Record); !alive || err != nil {
-		t.Errorf("alive: %v, %v", alive, err)
 	}
 	if err := cfg.WriteFile(path); err != nil {
 		t.Fatal(err)
@@ -105,8 +128,9 @@ func TestMainDoesNotRunBesideAnother(t *testing.T) {
 	if code, said := runShim(t, path); code != 0 || said != "taken\n" {
 		t.Errorf("exit %d, said %q", code, said)
 	}
-	if err := rec.f.Close(); err != nil {
-		t.Fatal(err)
+	// Whoever opens and closes the file again has let it go.
+	if pid, err := Holder(cfg.Record); pid != 0 || err != nil {
+		t.Errorf("held by %d, %v", pid, err)
 	}
 	if code, said := runShim(t, path); code != 0 || said != "ready\n" {
 		t.Errorf("after the other one: exit %d, said %q", code, said)
@@ -116,24 +140,14 @@ func TestMainDoesNotRunBesideAnother(t *testing.T) {
 func TestSealRemovesEveryName(t *testing.T) {
 	t.Parallel()
 	cfg, path := config(t, "ls", "-A")
-	cfg.Seal = true
 	cfg.Stdin = filepath.Join(cfg.Dir, "prompt")
-	kept := filepath.Join(t.TempDir(), "kept")
-	for _, name := range []string{cfg.Stdin, cfg.Stdout} {
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Link(cfg.Stdout, kept); err != nil {
-		t.Fatal(err)
-	}
-	if err := cfg.WriteFile(path); err != nil {
+	if err := errors.Join(os.WriteFile(cfg.Stdin, nil, 0o600), cfg.WriteFile(path)); err != nil {
 		t.Fatal(err)
 	}
 	if code, said := runShim(t, path); code != 0 {
 		t.Errorf("exit %d: %s", code, said)
 	}
-	if seen, err := os.ReadFile(kept); err != nil || len(seen) != 0 {
+	if seen, err := os.ReadFile(kept(cfg.Stdout)); err != nil || len(seen) != 0 {
 		t.Errorf("the command saw %q, %v; want nothing", seen, err)
 	}
 }
@@ -172,14 +186,16 @@ func TestFullDiskDoesNotBlockTheCommand(t *testing.T) {
 		return
 	}
 	cfg, path := config(t, "sh", "-c", "head -c 1000000 /dev/zero && exit 4")
-	cfg.Stdout = "/dev/full"
+	if err := errors.Join(os.Remove(cfg.Stdout), os.Symlink("/dev/full", cfg.Stdout)); err != nil {
+		t.Fatal(err)
+	}
 	if err := cfg.WriteFile(path); err != nil {
 		t.Fatal(err)
 	}
 	if code, said := runShim(t, path); code != 4 {
 		t.Errorf("exit %d: %s", code, said)
 	}
-	hist, err := ReadHistory(cfg.Record)
+	hist, err := ReadHistory(kept(cfg.Record))
 	if err != nil || hist.Exit == nil {
 		t.Fatal(hist, err)
 	}
@@ -305,7 +321,7 @@ func TestReadHistory(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	var whole []byte
 	for _, e := range []Event{
-		{Event: EventShim, Time: at, PID: 7},
+		{Event: EventShim, Time: at},
 		{Event: EventStarted, Time: at.Add(1)},
 		{Event: EventFirstByte, Time: at.Add(2)},
 		{Event: EventEnded, Time: at.Add(3), Exit: &Exit{Code: 1, Reason: ReasonExited}},
@@ -317,7 +333,7 @@ func TestReadHistory(t *testing.T) {
 		whole = append(append(whole, line...), '\n')
 	}
 	full := History{
-		PID: 7, ShimAt: at, StartedAt: at.Add(1), FirstByteAt: at.Add(2), EndedAt: at.Add(3),
+		ShimAt: at, StartedAt: at.Add(1), FirstByteAt: at.Add(2), EndedAt: at.Add(3),
 		Exit: &Exit{Code: 1, Reason: ReasonExited},
 	}
 	running := full
@@ -346,7 +362,7 @@ func TestReadHistory(t *testing.T) {
 }
 
 func FuzzParseHistory(f *testing.F) {
-	f.Add([]byte(`{"event":"shim","pid":1}` + "\n" + `{"event":"ended","exit":{"code":0}}` + "\n"))
+	f.Add([]byte(`{"event":"shim"}` + "\n" + `{"event":"ended","exit":{"code":0}}` + "\n"))
 	f.Add([]byte("{\n}\n\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got := parseHistory(data)

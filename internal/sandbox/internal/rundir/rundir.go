@@ -32,6 +32,7 @@ const (
 	startFile  = "start.json"
 	stopFile   = "stop.json"
 	lockFile   = "lock"
+	boxPrefix  = "box-"
 )
 
 // stderrShown is how much of stderr a Status shows.
@@ -131,6 +132,20 @@ func (d Dir) Begin(s Start) (Start, error) {
 	return s, d.write(startFile, s)
 }
 
+// Find gives the directory of a handle and what was noted there, nil where there is no such
+// start. A handle of another machine than node is sandbox.ErrOtherNode.
+func Find(h sandbox.Handle, node string) (Dir, *Start, error) {
+	if h.Node != "" && h.Node != node {
+		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, node)
+	}
+	d := Dir(h.RunDir)
+	noted, found, err := d.Started()
+	if err != nil || !found || noted.Name != h.Name {
+		return d, nil, err
+	}
+	return d, &noted, nil
+}
+
 // Started gives what Begin noted, if it did.
 func (d Dir) Started() (Start, bool, error) {
 	var s Start
@@ -163,7 +178,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 		State:     sandbox.Created,
 		StartedAt: h.StartedAt, FirstByteAt: h.FirstByteAt, FinishedAt: h.EndedAt,
 	}
-	if h.PID == 0 {
+	if h.ShimAt.IsZero() {
 		return st, nil
 	}
 	st.State = sandbox.Running
@@ -232,10 +247,14 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Forget deletes the host's notes and the given subdirectories; the transcript
+// Forget deletes the host's notes, the boxes and the given subdirectories; the transcript
 // stays.
 func (d Dir) Forget(subdirs ...string) error {
 	var errs []error
+	boxes, _ := filepath.Glob(d.Path(boxPrefix + "*")) // the pattern is well-formed
+	for _, box := range boxes {
+		errs = append(errs, fstree.RemoveAll(box))
+	}
 	for _, name := range subdirs {
 		errs = append(errs, fstree.RemoveAll(d.Path(name)))
 	}

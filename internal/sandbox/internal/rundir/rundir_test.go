@@ -49,7 +49,7 @@ func TestReasonsAreTheShims(t *testing.T) {
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
-	up := shim.History{PID: 7, ShimAt: at, StartedAt: at}
+	up := shim.History{ShimAt: at, StartedAt: at}
 	ended := func(e shim.Exit) shim.History {
 		h := up
 		h.EndedAt, h.Exit = at, &e

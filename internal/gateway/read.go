@@ -1,0 +1,240 @@
+package gateway
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/org/ralph-action/internal/gateway/spend"
+)
+
+// The limits of a request's JSON, which bound the time and the memory that reading
+// takes.
+const (
+	maxNesting = 200
+	maxValues  = 500_000
+)
+
+// kind is what the content of a field is to the API.
+type kind int
+
+const (
+	ofAPI    kind = iota // fields that it reads
+	inSchema             // a JSON schema
+	inData               // for the model or a tool alone
+)
+
+// localRef is a reference in a schema to itself.
+var localRef = only("#*", whyAway)
+
+// reader reads a request once, token by token. It refuses what two readers of JSON
+// could understand in two ways, and what the rules of the API are against.
+type reader struct {
+	dec *json.Decoder
+	api *rules
+	// way leads to the value that is being read: names of fields, and places in lists.
+	way []string
+	// values counts those that were read.
+	values int
+	// names are those of the fields at the top, and top the values of these and of those
+	// one level below that are neither lists nor objects; all by their normal names.
+	names map[string]bool
+	top   map[string]json.Token
+}
+
+// read reads a whole body. Errors are refusals.
+func (r *reader) read(body []byte) error {
+	if !utf8.Valid(body) || !json.Valid(body) {
+		return refuse("the request is not a JSON object: it is malformed")
+	}
+	r.dec, r.top = json.NewDecoder(bytes.NewReader(body)), map[string]json.Token{}
+	r.dec.UseNumber()
+	if open, err := r.dec.Token(); err != nil || open != json.Delim('{') {
+		return refuse("the request is not a JSON object")
+	}
+	return r.object("", ofAPI)
+}
+
+// object reads the rest of an object, which is the value of a field of that normal name.
+func (r *reader) object(parent string, in kind) error {
+	names := map[string]bool{}
+	if len(r.way) == 0 {
+		r.names = names
+	}
+	for r.dec.More() {
+		tok, err := r.dec.Token()
+		if err != nil {
+			return refuse("the request is not a JSON object: %s", err)
+		}
+		name, _ := tok.(string) // a name is nothing else
+		r.way = append(r.way, name)
+		key := name
+		if in == ofAPI {
+			if key = normal(name); !r.plain(name) {
+				return refuse("%s is not a field of this API: leave it out", r.path())
+			}
+		}
+		if names[key] {
+			return refuse("%s is there twice: send it once", r.path())
+		}
+		names[key] = true
+		if err := r.field(parent, key, in); err != nil {
+			return err
+		}
+		r.way = r.way[:len(r.way)-1]
+	}
+	if in == ofAPI && parent == "input" && !names["type"] && !names["role"] {
+		return refuse("%s names neither type nor role, and may stand for something that is stored: %s", r.path(), whyAway)
+	}
+	_, err := r.dec.Token()
+	return err
+}
+
+// field reads the value of a field.
+func (r *reader) field(parent, name string, in kind) error {
+	switch {
+	case in == inData:
+		return r.value(name, rule{}, false, inData)
+	case in == inSchema:
+		switch name {
+		case "$ref", "$dynamicRef", "$recursiveRef":
+			return r.value(name, rule{values: localRef.values, why: localRef.why, object: true}, true, inSchema)
+		}
+		return r.value(name, rule{}, false, inSchema)
+	case r.api.data[name]:
+		return r.value(name, rule{}, false, inData)
+	case r.api.schemas[name]:
+		return r.value(name, rule{}, false, inSchema)
+	}
+	rl, ruled := r.api.of(parent, name)
+	if ruled && len(rl.values) == 0 {
+		return refuse("%s is not allowed here: %s", r.path(), rl.why)
+	}
+	return r.value(name, rl, ruled, ofAPI)
+}
+
+// value reads a value of a field, or of a list that is one.
+func (r *reader) value(field string, rl rule, ruled bool, in kind) error {
+	tok, err := r.dec.Token()
+	if err != nil {
+		return refuse("the request is not a JSON object: %s", err)
+	}
+	if r.values++; r.values > maxValues {
+		return refuse("the request has more than %d values", maxValues)
+	}
+	open, nested := tok.(json.Delim)
+	switch {
+	case nested && len(r.way) >= maxNesting:
+		return refuse("the request nests deeper than %d levels", maxNesting)
+	case nested && open == '{':
+		if ruled && !rl.object {
+			return refuse("%s may not be an object: %s", r.path(), rl.why)
+		}
+		return r.object(field, in)
+	case nested:
+		for i := 0; r.dec.More(); i++ {
+			r.way = append(r.way, "["+strconv.Itoa(i)+"]")
+			if err := r.value(field, rl, ruled, in); err != nil {
+				return err
+			}
+			r.way = r.way[:len(r.way)-1]
+		}
+		_, err = r.dec.Token()
+		return err
+	}
+	if text := scalar(tok); ruled && !rl.fits(text) {
+		return refuse("%s %q is not allowed here: %s", r.path(), clip(text), rl.why)
+	}
+	if in == ofAPI && len(r.way) <= 2 {
+		r.top[normal(strings.Join(r.way, "."))] = tok
+	}
+	return nil
+}
+
+func (rl rule) fits(value string) bool {
+	for _, pattern := range rl.values {
+		if spend.Match(pattern, value) {
+			return true
+		}
+	}
+	return false
+}
+
+// scalar is a value that is neither list nor object as a text.
+func scalar(tok json.Token) string {
+	if tok == nil {
+		return "null"
+	}
+	return fmt.Sprint(tok)
+}
+
+// plain says whether a name is spelled as the API spells its own: no reader takes it for
+// another.
+func (r *reader) plain(name string) bool {
+	if r.api.camel && strings.Contains(name, "_") && name != strings.ToLower(name) {
+		return false
+	}
+	for _, c := range name {
+		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (!r.api.camel || c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// text is the text in a field at the top, "" where there is none.
+func (r *reader) text(name string) (string, error) {
+	tok, there := r.top[normal(name)]
+	text, ok := tok.(string)
+	if there && !ok {
+		return "", refuse("%s is not a string", name)
+	}
+	return text, nil
+}
+
+// number is the whole number in a field, 0 where there is none.
+func (r *reader) number(name string) (int64, error) {
+	tok := r.top[normal(name)]
+	if tok == nil {
+		return 0, nil
+	}
+	number, _ := tok.(json.Number)
+	f, err := number.Float64()
+	if n := int64(f); err == nil && float64(n) == f && 0 <= n && n <= 1_000_000_000 {
+		return n, nil
+	}
+	return 0, refuse("%s is not a number of tokens or the like", name)
+}
+
+// path is the way to the value for a message.
+func (r *reader) path() string {
+	var b strings.Builder
+	for _, name := range r.way {
+		if b.Len() > 0 && !strings.HasPrefix(name, "[") {
+			b.WriteByte('.')
+		}
+		b.WriteString(readable(name))
+	}
+	const most = 200
+	if b.Len() > most {
+		return "…" + strings.ToValidUTF8(b.String()[b.Len()-most:], "")
+	}
+	return cmp.Or(b.String(), "the request")
+}
+
+// readable is a name for a message, which is quoted if it is no usual one.
+func readable(name string) string {
+	usual := func(c rune) bool {
+		return c < utf8.RuneSelf && (strings.ContainsRune("_-$[]", c) || unicode.IsLetter(c) || unicode.IsDigit(c))
+	}
+	text := clip(name)
+	if text == "" || strings.ContainsFunc(text, func(c rune) bool { return !usual(c) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
