@@ -159,7 +159,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, hide, c.Devcontainer)
+	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide}, c.Devcontainer)
 	if err != nil {
 		return err
 	}
@@ -494,10 +494,10 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, isolation is for local, and so is
-// hide, what commands must not see. ownImage: the repository may name the image.
+// be known of this machine where it is docker, l where it is local. ownImage: the
+// repository may name the image.
 func openSandbox(
-	ctx context.Context, kind string, d docker.Options, isolation string, hide []string, ownImage bool,
+	ctx context.Context, kind string, d docker.Options, l local.Options, ownImage bool,
 ) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
@@ -514,8 +514,8 @@ func openSandbox(
 		}
 		box, err = docker.New(d)
 	default:
-		hide = slices.Concat([]string{d.DataDir}, hide, secretFiles(os.Environ()))
-		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide})
+		l.Self, l.Hide = d.Self, slices.Concat([]string{d.DataDir}, l.Hide, secretFiles(os.Environ()))
+		box, err = local.New(l)
 	}
 	if err != nil {
 		return nil, err
