@@ -39,6 +39,7 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -238,7 +239,9 @@ func newParts(
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
-	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
+	}, local.Options{
+		Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show, Hide: cfg.Private,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +280,7 @@ func newParts(
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
+		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: limits,
 		Resources: host.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,

@@ -22,7 +22,7 @@ func (o Outcome) DoFirst() string {
 			"(AGENTS.md, CLAUDE.md), or use a model with a larger context",
 		OutcomeMissing: "put the program where the sandbox sees it, in the image or in a system directory such as " +
 			"/usr/local/bin (homes and /tmp are hidden from agents); where the agent is a wrapper, name its own " +
-			"program with --agent-path",
+			"program with --agent-path, or show what it needs with --show",
 	}[o]
 }
 

@@ -161,12 +161,11 @@ type Budgets struct {
 type Sandbox struct {
 	Kind  string
 	Image string
-	// Devcontainer says whether images may come from the devcontainer.json of a
-	// repository's default branch.
-	Devcontainer bool
 	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
 	// or none.
 	LocalIsolation string
+	// Show are files and directories that commands in the local sandbox may read.
+	Show []string
 	// Memory is in bytes.
 	Memory int64
 	// CPUs counts cores and may be a fraction.
@@ -226,8 +225,6 @@ type serverFile struct {
 		Kind  string `yaml:"kind"`
 		Image string `yaml:"image"`
 
-		Devcontainer bool `yaml:"devcontainer"`
-
 		Memory bytesize `yaml:"memory"`
 		CPUs   float64  `yaml:"cpus"`
 		PIDs   whole    `yaml:"pids"`
@@ -235,7 +232,8 @@ type serverFile struct {
 		Files  whole    `yaml:"files"`
 		Caches bytesize `yaml:"caches"`
 
-		LocalIsolation string `yaml:"local_isolation"`
+		LocalIsolation string   `yaml:"local_isolation"`
+		Show           []string `yaml:"show"`
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool             `yaml:"allow_local_sandbox"`
 	Limits            serverLimitsFile `yaml:"limits"`
@@ -440,8 +438,8 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
-			LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image,
+			LocalIsolation: f.Sandbox.LocalIsolation, Show: allWithin(dir, f.Sandbox.Show), Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
 		},
@@ -587,9 +585,6 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
 	}
-	if s.Devcontainer && s.Kind == SandboxLocal {
-		report("$.sandbox.devcontainer", "the local sandbox has no images")
-	}
 	if !slices.Contains(isolations(), s.LocalIsolation) {
 		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))
 	}
@@ -669,6 +664,14 @@ func within(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
+}
+
+func allWithin(dir string, paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		out = append(out, within(dir, path))
+	}
+	return out
 }
 
 // problemsError folds problems into one error for a person.

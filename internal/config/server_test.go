@@ -108,6 +108,7 @@ model:
 sandbox:
   kind: local
   local_isolation: bwrap
+  show: [/opt/tools, tools]
   image: agent:1
   memory: 512m
   cpus: 0.5
@@ -179,7 +180,7 @@ log:
 			},
 		},
 		Sandbox: config.Sandbox{
-			Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
+			Kind: "local", LocalIsolation: "bwrap", Show: []string{"/opt/tools", "/etc/ralph/tools"}, Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
 			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30,
 		},
 		AllowLocalSandbox: true,
@@ -362,14 +363,6 @@ func TestLoadServerRefuses(t *testing.T) {
 		{
 			"no preset", minimal + "egress: {allow: ['preset:cpan']}\n",
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
-		},
-		{
-			"devcontainer", minimal + "  devcontainer: build\n",
-			confPath + ":5:17: expected true or false, found text",
-		},
-		{
-			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: true\nallow_local_sandbox: true\n",
-			confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images",
 		},
 		{
 			"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n",

@@ -341,6 +341,6 @@ func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal)
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
 	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
-		s.Proposal.Claim = prompt.ReadPromise(status.Final, s.Promise)
+		s.Proposal.Claim = prompt.ReadClaim(status.Final, s.Promise)
 	}
 }
