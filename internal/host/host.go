@@ -160,9 +160,8 @@ type Host struct {
 }
 
 var (
-	_ loop.WorkTree = (*Host)(nil)
-	_ loop.Trees    = (*Host)(nil)
-	_ loop.Runner   = (*Host)(nil)
+	_ loop.Work   = (*Host)(nil)
+	_ loop.Runner = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.
@@ -183,7 +182,7 @@ func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts"
 func (h *Host) lanesDir() string      { return filepath.Join(h.cfg.Dir, "lanes") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
-// Open implements loop.WorkTree.
+// Open implements loop.Work.
 func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err
@@ -448,7 +447,7 @@ func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	return repo, nil
 }
 
-// Reset implements loop.WorkTree. That of a lane begins with it.
+// Reset implements loop.Work. That of a lane begins with it.
 func (h *Host) Reset(ctx context.Context, tree string) error {
 	if h.of != nil {
 		if begun, err := h.beginLane(gitrepo.OID(tree)); begun || err != nil {
@@ -477,7 +476,7 @@ func (h *Host) root() (*os.Root, error) {
 	return root, nil
 }
 
-// Progress implements loop.Trees.
+// Progress implements loop.Work.
 func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -524,7 +523,7 @@ func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) 
 	return progress.Restore(root, path, d)
 }
 
-// Names implements loop.Trees.
+// Names implements loop.Work.
 func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -533,16 +532,7 @@ func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 	return repo.Names(ctx, gitrepo.OID(tree))
 }
 
-// Files implements loop.Trees.
-func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return repo.Files(ctx, gitrepo.OID(tree))
-}
-
-// Snapshot implements loop.WorkTree.
+// Snapshot implements loop.Work.
 func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {
@@ -566,7 +556,7 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	return string(tree), refused, nil
 }
 
-// Changes implements loop.Trees.
+// Changes implements loop.Work.
 func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -585,7 +575,7 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 	return changes, nil
 }
 
-// File implements loop.Trees.
+// File implements loop.Work.
 func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -601,7 +591,7 @@ func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte
 	return src, true, nil
 }
 
-// Patch implements loop.Trees.
+// Patch implements loop.Work.
 func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -614,7 +604,7 @@ func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, e
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// With implements loop.Trees.
+// With implements loop.Work.
 func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -624,7 +614,7 @@ func (h *Host) With(ctx context.Context, tree, path string, content []byte) (str
 	return string(oid), err
 }
 
-// Without implements loop.Trees.
+// Without implements loop.Work.
 func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -634,7 +624,7 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	return string(oid), err
 }
 
-// Has implements loop.Trees. What is in no commit stays in the run's own repository for as
+// Has implements loop.Work. What is in no commit stays in the run's own repository for as
 // long as the run: what has not passed its checks stays out of the source.
 func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	repo, err := h.Repo(ctx)
@@ -644,7 +634,7 @@ func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	return repo.HasTree(ctx, gitrepo.OID(tree))
 }
 
-// Restore implements loop.Trees.
+// Restore implements loop.Work.
 func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
