@@ -213,7 +213,6 @@ func (a *actionStep) config() (config.Server, error) {
 	cfg.Model.APIKey, cfg.Model.AuthToken = config.Secret(in.AnthropicAPIKey), config.Secret(in.ClaudeCodeOAuthToken)
 	cfg.Model.OpenAIKey, cfg.Model.GeminiKey = config.Secret(in.OpenAIKey), config.Secret(in.GeminiKey)
 	cfg.Sandbox.Kind, cfg.Sandbox.Image = in.Sandbox, in.Image
-	cfg.Sandbox.Devcontainer = in.Devcontainer
 	cfg.AllowLocalSandbox = true // whether it may be is checked with the event
 	v, _ := versionOf()
 	if release, ok := strings.CutPrefix(v, "v"); ok && in.Image == "" && !strings.ContainsAny(release, "-+") {
@@ -245,9 +244,6 @@ func (a *actionStep) config() (config.Server, error) {
 		return cfg, &run.UserError{
 			Message: "egress is for `sandbox: docker`", Hint: "the local sandbox shares the runner's whole network",
 		}
-	}
-	if cfg.Sandbox.Devcontainer && cfg.Sandbox.Kind == config.SandboxLocal {
-		return cfg, &run.UserError{Message: "devcontainer is for `sandbox: docker`", Hint: "the local sandbox has no images"}
 	}
 	return cfg, errors.Join(a.checkEndpoint(), a.checkKey(cfg))
 }
@@ -324,7 +320,7 @@ func (a *actionStep) work(ctx context.Context, cfg config.Server, event ghaction
 	ctx = logger.WithContext(ctx)
 	screen := newLive(a.log, time.Now, mask)
 	defer screen.close()
-	notifier, err := newNotifier(notify.Config{Targets: to, Own: true}, mask,
+	notifier, err := newNotifier(notify.Config{Targets: to}, mask,
 		func(target string, err error) { a.log.Warning("Notification to "+target, err.Error()) })
 	if err != nil {
 		return ghaction.Result{}, err

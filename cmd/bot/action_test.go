@@ -535,10 +535,6 @@ func TestActionSaysWhatIsMissing(t *testing.T) {
 		"an image": {
 			with: map[string]string{"sandbox": "docker"}, code: run.ExitUsage, says: "the sandbox has no image",
 		},
-		"images, locally": {
-			with: map[string]string{"sandbox": "local", "devcontainer": "true"}, code: run.ExitUsage,
-			says: "devcontainer is for `sandbox: docker`",
-		},
 		"an engine": {
 			with: map[string]string{"sandbox": "docker", "image": "x"},
 			env:  map[string]string{"DOCKER_HOST": "unix:///nowhere.sock"}, code: run.ExitUsage, says: "Docker",

@@ -73,10 +73,8 @@ type Inputs struct {
 	// OpenReady: the pull request is no draft while the work goes on.
 	OpenReady      bool
 	Sandbox, Image string
-	// Devcontainer: the image may come from the default branch's devcontainer.json.
-	Devcontainer  bool
-	LocalOnPublic bool
-	Limits        run.Limits
+	LocalOnPublic  bool
+	Limits         run.Limits
 	// IssueUSD is what all runs of the issue may cost.
 	IssueUSD float64
 	Gates    []string
@@ -211,7 +209,6 @@ func inputs() []input {
 		{"sandbox", oneOf(func(in *Inputs) *string { return &in.Sandbox }, sandboxDocker, sandboxLocal)},
 		{"allow_local_on_public", yesNo(func(in *Inputs) *bool { return &in.LocalOnPublic })},
 		{"image", text(func(in *Inputs) *string { return &in.Image })},
-		{"devcontainer", yesNo(func(in *Inputs) *bool { return &in.Devcontainer })},
 		{"max_iterations", number(func(in *Inputs) *int { return &in.Limits.MaxIterations })},
 		{"task_attempts", number(func(in *Inputs) *int { return &in.Limits.TaskAttempts })},
 		{"iteration_timeout", duration(func(in *Inputs) *time.Duration { return &in.Limits.IterationTimeout })},

@@ -31,7 +31,7 @@ func TestReadInputs(t *testing.T) {
 		"label": "ralph-me", "max_iterations": "9",
 		"deadline": "2h", "budget": "$2.50", "issue_budget": "9", "gates": "go vet ./...\n\n  go test ./... \n",
 		"egress": "preset:go\n host.example", "notify": "https://a\nscript:b c\n", "notify_secret": "s",
-		"notify_on": "finish, needs_human", "sandbox": "local", "devcontainer": "true", "allow_local_on_public": "TRUE",
+		"notify_on": "finish, needs_human", "sandbox": "local", "allow_local_on_public": "TRUE",
 		"config": "./tools/ralph.yml", "plan_approval": "required", "draft": "false",
 		"dry_run": " ",
 	}))
@@ -41,8 +41,8 @@ func TestReadInputs(t *testing.T) {
 	want := Inputs{
 		Mode: ModeRun, GitHubToken: "t", Issue: 7, Agent: "claude", Model: "sonnet", Label: "ralph-me",
 		ConfigPath: "tools/ralph.yml", PlanApproval: true, OpenReady: true, Sandbox: "local",
-		Devcontainer: true, LocalOnPublic: true,
-		Limits: run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9,
+		LocalOnPublic: true,
+		Limits:        run.Limits{MaxIterations: 9, RunTimeout: 2 * time.Hour, BudgetUSD: 2.5}, IssueUSD: 9,
 		Gates: []string{"go vet ./...", "go test ./..."}, Egress: []string{"preset:go", "host.example"},
 		Notify: []string{"https://a", "script:b c"}, NotifySecret: "s",
 		NotifyOn: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
@@ -56,7 +56,7 @@ func TestReadInputsNamesAllProblems(t *testing.T) {
 	t.Parallel()
 	bad := map[string]string{
 		"issue": "0", "max_iterations": "many", "deadline": "3 hours", "budget": "NaN", "task_budget": "-1",
-		"issue_budget": "lots", "sandbox": "podman", "devcontainer": "on", "dry_run": "yes", "notify_on": "end", "mode": "x",
+		"issue_budget": "lots", "sandbox": "podman", "dry_run": "yes", "notify_on": "end", "mode": "x",
 		"config": "../secrets.yml", "plan_approval": "none", "draft": "no",
 	}
 	_, err := ReadInputs(env(bad))

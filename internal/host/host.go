@@ -71,9 +71,6 @@ type Config struct {
 	Image string
 	// Model is for runs where neither they nor the repository name one.
 	Model string
-	// Devcontainer says whether the image may come from the repository's
-	// devcontainer.json instead.
-	Devcontainer bool
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -233,13 +230,6 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.noteHistory(repo); err != nil {
 		return loop.Opened{}, err
 	}
-	var env environment
-	if s.Image == "" && settings.Image == "" {
-		if env, err = h.environment(ctx, at); err != nil {
-			return loop.Opened{}, err
-		}
-		settings.Image = env.image
-	}
 	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), repo.Setup)
 	if err != nil {
 		return loop.Opened{}, err
@@ -248,7 +238,6 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	findings = append(findings, env.findings...)
 	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",
@@ -309,7 +298,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
-	set.Protected, set.Notices = repo.Protected, repo.Notify
+	set.Protected = repo.Protected
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}

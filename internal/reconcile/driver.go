@@ -125,7 +125,7 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	hostCfg := host.Config{
 		Dir:     filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
 		Source:  r.Source(repo, row.RepoNode),
-		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
+		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
 			MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,

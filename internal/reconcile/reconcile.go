@@ -62,10 +62,8 @@ type Config struct {
 	DataDir string
 	// Image, AgentName and Resources are the server's choice; a repository may choose
 	// another image.
-	Image string
-	// Devcontainer says whether the image may come from the repository's devcontainer.json.
-	Devcontainer bool
-	AgentName    string
+	Image     string
+	AgentName string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
 	Resources  host.Resources
