@@ -86,8 +86,6 @@ type Config struct {
 	// Prices are what models cost where there is no gateway, and the agent tells
 	// what it used and not what that cost.
 	Prices run.Prices
-	// NeedsApproval: plans wait for approval, whatever the repository says.
-	NeedsApproval bool
 	// Gates are for repositories that name none of their own.
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
@@ -280,7 +278,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	}
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
-		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
+		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired,
 		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
 	}
 	set.VerifyTasks = repo.Evidence == config.EvidenceTask

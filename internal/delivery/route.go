@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -17,13 +16,24 @@ import (
 // its issue.
 const outcomeQueued = "left to the queue of its issue"
 
-// Find says which issue a stored event is about, so that the job which works it can
-// wait in the queue of that issue; 0 means that no job is to work it. What needs none,
-// or must not wait behind others, it settles by itself: whoever may not ask for work is
-// told so, what is no command is said to be none, `/ralph help` is answered, as is
-// `/ralph status` while a job is at work, and `/ralph stop` takes the label off, which
-// that job looks for. Nothing is fetched and nothing is run.
-func (r *Receiver) Find(ctx context.Context, d store.Delivery) (issue int, err error) {
+// Route stores a webhook and says which issue it is about, so that the job which works it can wait
+// in the queue of that issue; 0 means that no job is to work it, and the outcome says why. What
+// must not wait behind others it settles by itself: whoever may not ask for work is told so, what
+// is no command is said to be none, `/ralph help` and `/ralph status` are answered, and
+// `/ralph stop` takes the label off, which the job at work looks for. Nothing is fetched and
+// nothing is run.
+func (r *Receiver) Route(ctx context.Context, d store.Delivery) (issue int, outcome string, err error) {
+	if err := r.insert(ctx, d); err != nil {
+		return 0, "", err
+	}
+	if issue, err = r.route(ctx, d); err != nil {
+		return 0, "", err
+	}
+	done, err := r.Store.Delivery(ctx, d.GUID)
+	return issue, done.Outcome, err
+}
+
+func (r *Receiver) route(ctx context.Context, d store.Delivery) (issue int, err error) {
 	intent, err := r.Decoder.Decode(d.Event, d.Body)
 	if err != nil {
 		return 0, r.mark(ctx, d.GUID, outcomeMalformed, nil)
@@ -36,9 +46,9 @@ func (r *Receiver) Find(ctx context.Context, d store.Delivery) (issue int, err e
 		}
 		issue = in.Issue
 	case handlers.CommandIntent:
-		issue, err = r.findCommand(ctx, d, in)
+		issue, err = r.routeCommand(ctx, d, in)
 	case handlers.FeedbackIntent:
-		issue, err = r.findFeedback(ctx, d, in)
+		issue, err = r.routeFeedback(ctx, d, in)
 	default:
 		return 0, r.mark(ctx, d.GUID, outcomeNothing, nil)
 	}
@@ -54,12 +64,12 @@ func (r *Receiver) issueOf(ctx context.Context, in handlers.Subject) (int, error
 	if in.Issue > 0 {
 		return in.Issue, nil
 	}
-	issue, _, err := r.PullOf(ghapp.WithPurpose(ctx, "find"), r.repoOf(in), in)
+	issue, _, err := r.PullOf(ghapp.WithPurpose(ctx, "route"), r.repoOf(in), in)
 	return issue, err
 }
 
-// findCommand is Find for a command. What is settled gives no issue.
-func (r *Receiver) findCommand(ctx context.Context, d store.Delivery,
+// routeCommand is route for a command. What is settled gives no issue.
+func (r *Receiver) routeCommand(ctx context.Context, d store.Delivery,
 	in handlers.CommandIntent) (issue int, err error) {
 	if in.SenderType != "User" {
 		return 0, r.mark(ctx, d.GUID, OutcomeRefused, nil)
@@ -118,33 +128,22 @@ func (r *Receiver) stopElsewhere(ctx context.Context, o order) (reply, error) {
 	return yes(), nil
 }
 
-// statusElsewhere says where to read how the run stands that another job has at
-// work; nothing where there is none, or nothing to be read yet. An answer that came
-// after that job would be of no use.
+// statusElsewhere says where to read how the work stands: whichever job does it keeps that up to date.
 func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) {
-	ctx = ghapp.WithPurpose(ctx, "status")
-	issue, err := o.repo.Issue(ctx, o.Issue)
+	pr, err := o.repo.FindPR(ghapp.WithPurpose(ctx, "status"), run.Branch(o.Issue))
 	if errors.Is(err, ghapp.ErrNotFound) {
-		return reply{}, nil
-	}
-	if err != nil || issue.State != "open" || !r.hasLabel(issue) ||
-		len(publish.StateLabels(r.Decoder.Label, issue.Labels)) > 0 {
-		return reply{}, err
-	}
-	pr, err := o.repo.FindPR(ctx, run.Branch(o.Issue))
-	if errors.Is(err, ghapp.ErrNotFound) {
-		return reply{}, nil
+		return no("There is no pull request yet; the list of workflow runs says what is under way."), nil
 	}
 	if err != nil {
 		return reply{}, err
 	}
 	rep := yes()
-	rep.text = fmt.Sprintf("See the description of #%d: the running job keeps it up to date.", pr.Number)
+	rep.text = fmt.Sprintf("See the description of #%d, which the job at work keeps up to date.", pr.Number)
 	return rep, nil
 }
 
-// findFeedback is Find for a review, or for a comment on lines.
-func (r *Receiver) findFeedback(ctx context.Context, d store.Delivery,
+// routeFeedback is route for a review, or for a comment on lines.
+func (r *Receiver) routeFeedback(ctx context.Context, d store.Delivery,
 	in handlers.FeedbackIntent) (issue int, err error) {
 	if issue, err = r.issueOf(ctx, in.Subject); err != nil {
 		return 0, err

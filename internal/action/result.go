@@ -1,10 +1,14 @@
-package ghaction
+package action
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -46,40 +50,54 @@ type Result struct {
 	Story string
 }
 
-// Outputs are the outputs of action.yml.
-func (r Result) Outputs() []Output {
+// resultOf is how a run has ended, for the runner.
+func resultOf(s loop.State, mask *redact.Masker) (Result, error) {
+	number, err := strconv.Atoi(s.Subject.Slug)
+	if err != nil {
+		return Result{}, fmt.Errorf("read the issue of run %s: %w", s.Run, err)
+	}
+	r := Result{
+		End: string(s.End), Proof: s.Proof(), Issue: number,
+		Detail: mask.Mask(strings.Join(append([]string{s.EndDetail}, s.Questions...), "\n")),
+		Branch: s.Branch, Head: s.Head, Iterations: s.Iterations(), CostUSD: s.Usage.CostUSD,
+	}
+	if s.Progress != "" {
+		doc, err := progress.Parse([]byte(s.Progress))
+		if err != nil {
+			return r, fmt.Errorf("read the progress of run %s: %w", s.Run, err)
+		}
+		r.Done, r.Total = progress.Counts(doc.Tasks())
+	}
+	if s.PullRequest != nil {
+		r.PRNumber, r.PRURL, r.Story = s.PullRequest.Number, s.PullRequest.URL, mask.Mask(s.PullRequest.Body)
+	}
+	return r, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// outputs are the outputs of action.yml.
+func (r Result) outputs() []output {
 	number := func(n int) string {
 		if n <= 0 {
 			return ""
 		}
 		return strconv.Itoa(n)
 	}
-	return []Output{
+	return []output{
 		{"issue", number(r.Issue)}, {"pr_url", r.PRURL}, {"pr_number", number(r.PRNumber)}, {"branch", r.Branch},
 		{"end_reason", r.End},
 		{"iterations", strconv.Itoa(r.Iterations)}, {"tasks_done", strconv.Itoa(r.Done)},
 		{"tasks_total", strconv.Itoa(r.Total)},
 		{"cost_usd", strconv.FormatFloat(r.CostUSD, 'f', 4, 64)}, {"head_sha", r.Head}, {"transcript_path", r.Transcript},
-		{"final_status", r.finalStatus()},
 	}
 }
 
-// finalStatus is the end in the words of the action whose inputs are aliases.
-func (r Result) finalStatus() string {
-	switch end := run.EndReason(r.End); {
-	case r.End == EndNothing, r.End == EndQueued:
-		return ""
-	case end.Complete():
-		return "SHIPPED"
-	case end == run.EndMaxIterations:
-		return "MAX_ITERATIONS"
-	default:
-		return "ERROR"
-	}
-}
-
-// Summary is the step's summary.
-func (r Result) Summary() string {
+// markdown is the step's summary.
+func (r Result) markdown() string {
 	var b strings.Builder
 	b.WriteString("## Ralph\n\n")
 	switch r.End {

@@ -1,10 +1,11 @@
-package ghaction
+package action
 
 import (
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -41,48 +42,28 @@ func load[T any](t *testing.T, file string) (v T, source string) {
 
 const top = "../../"
 
-// forSetup are the inputs that only the first step of the action reads.
-var forSetup = []string{"agent_version", "verify", "version"}
-
-func names() []string {
-	var all []string
-	for _, i := range inputs() {
-		all = append(all, i.name)
-	}
-	return append(all, slices.Collect(maps.Keys(aliases()))...)
-}
-
 // What action.yml offers is what the program reads, and all of it gets there.
 func TestManifestAndProgramAgree(t *testing.T) {
 	t.Parallel()
 	m, _ := load[manifest](t, top+"action.yml")
-	want := slices.Sorted(slices.Values(append(names(), forSetup...)))
-	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(m.Inputs))); diff != "" {
+	var names []string
+	for f := range reflect.TypeFor[Inputs]().Fields() {
+		if name := f.Tag.Get("json"); name != "agent_program" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff(names, slices.Sorted(maps.Keys(m.Inputs))); diff != "" {
 		t.Errorf("inputs (- the program, + action.yml):\n%s", diff)
 	}
-	for _, step := range m.Runs.Steps {
-		if step.ID == "setup" {
-			continue
-		}
-		for _, name := range names() {
-			got := step.Env[Variable(name)]
-			want := "${{ inputs." + name + " }}"
-			switch {
-			case name == "mode" && step.ID == "finish":
-				want = ModeFinish
-			case name == "agent_program":
-				want = "${{ steps.setup.outputs.agent_program || inputs.agent_program }}"
-			}
-			if got != want {
-				t.Errorf("step %s has %s: %q, want %q", step.ID, Variable(name), got, want)
-			}
-		}
+	last := m.Runs.Steps[len(m.Runs.Steps)-1]
+	if last.ID != "ralph" || last.Env[inputsVariable] != "${{ toJSON(inputs) }}" || last.Env[programVariable] == "" {
+		t.Errorf("the last step is %+v", last)
 	}
 	var outputs []string
-	for _, o := range (Result{}).Outputs() {
+	for _, o := range (Result{}).outputs() {
 		outputs = append(outputs, o.Name)
-		if want := fmt.Sprintf("${{ steps.finish.outputs.%[1]s || steps.ralph.outputs.%[1]s }}",
-			o.Name); m.Outputs[o.Name].Value != want {
+		if want := fmt.Sprintf("${{ steps.ralph.outputs.%s }}", o.Name); m.Outputs[o.Name].Value != want {
 			t.Errorf("output %s is %q, want %q", o.Name, m.Outputs[o.Name].Value, want)
 		}
 	}
@@ -116,17 +97,15 @@ func TestManifestIsDocumented(t *testing.T) {
 type workflow struct {
 	On          any
 	Permissions any
-	Concurrency struct {
-		Group  string
-		Cancel any `yaml:"cancel-in-progress"`
-	}
-	Jobs map[string]struct {
+	Concurrency struct{ Group string }
+	Jobs        map[string]struct {
 		If          string
 		Needs       any // a name, or several
 		Outputs     map[string]string
 		Concurrency struct {
 			Group  string
 			Cancel any `yaml:"cancel-in-progress"`
+			Queue  string
 		}
 		Permissions any
 		Timeout     int `yaml:"timeout-minutes"`
@@ -153,33 +132,12 @@ func triggers(on any) []string {
 
 var pinned = regexp.MustCompile(`^([A-Za-z0-9._/-]+@[0-9a-f]{40}|actions/[a-z-]+@v\d+\.\d+\.\d+)$`)
 
-// own says that every job of a workflow that follows another runs only where
-// that one ran on a branch of the repository, and fetches nothing of it.
-func own(w workflow) bool {
-	for _, job := range w.Jobs {
-		// A job that needs another is skipped along with it.
-		needs, _ := job.Needs.(string)
-		if first, ok := w.Jobs[needs]; ok && !strings.Contains(job.If, "()") {
-			job.If = first.If
-		}
-		if !strings.Contains(job.If, "github.event.workflow_run.head_repository.full_name == github.event.repository.full_name") {
-			return false
-		}
-		for _, step := range job.Steps {
-			if step.Run != "" || !strings.HasPrefix(step.Uses, "org/ralph-action@") {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // audit finds what makes a workflow dangerous to have.
 func audit(w workflow, m manifest) []string {
 	var found []string
 	add := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
 	for _, on := range triggers(w.On) {
-		if on == "pull_request_target" || on == "workflow_run" && !own(w) {
+		if on == "pull_request_target" || on == "workflow_run" {
 			add("%s runs with secrets on what strangers wrote", on)
 		}
 	}
@@ -231,13 +189,9 @@ func audit(w workflow, m manifest) []string {
 	}
 	for _, job := range w.Jobs {
 		works := slices.ContainsFunc(job.Steps, func(s stepOf) bool {
-			return strings.HasPrefix(s.Uses, "org/ralph-action@") && s.With["mode"] != ModeFind
+			return strings.HasPrefix(s.Uses, "org/ralph-action@") && s.With["mode"] != modeRoute
 		})
-		queue := job.Concurrency
-		if queue.Group == "" {
-			queue = w.Concurrency
-		}
-		if works && (queue.Group == "" || queue.Cancel != false) {
+		if queue := job.Concurrency; works && (queue.Group == "" || queue.Cancel != false) {
 			add("a run of the action may be ended by the next one")
 		}
 	}
@@ -250,7 +204,7 @@ func TestWorkflowsAreSafeToCopy(t *testing.T) {
 	m, _ := load[manifest](t, top+"action.yml")
 	files, err := filepath.Glob(top + "examples/workflows/*.yml")
 	own, err2 := filepath.Glob(top + ".github/workflows/*.yml")
-	if err != nil || err2 != nil || len(files) < 2 || len(own) == 0 {
+	if err != nil || err2 != nil || len(files) == 0 || len(own) == 0 {
 		t.Fatal(files, own, err, err2)
 	}
 	for _, file := range append(files, own...) {
@@ -266,45 +220,30 @@ func TestWorkflowsAreSafeToCopy(t *testing.T) {
 	}
 }
 
-// Whichever example an event comes by, what works on an issue waits in one queue,
-// and a first job gets neither a key nor more than it needs for that.
-func TestWorkflowsShareTheQueueOfAnIssue(t *testing.T) {
+// Whichever way an event has come, what works on an issue waits in one queue, and the job before it
+// gets neither a key nor more permissions than it needs.
+func TestWorkflowRoutesToTheQueueOfAnIssue(t *testing.T) {
 	t.Parallel()
-	const found, named, label = "ralph/${{ needs.find.outputs.issue }}", "ralph/${{ inputs.issue }}",
-		"ralph/${{ github.event.label.name == 'ralph' && github.event.issue.number || github.run_id }}"
-	for file, group := range map[string]string{
-		"commands.yml": found, "review.yml": found, "schedule.yml": found, "dispatch.yml": named, "label.yml": label,
-	} {
-		w, _ := load[workflow](t, top+"examples/workflows/"+file)
-		job := w.Jobs["ralph"]
-		queue := job.Concurrency.Group
-		if group != found {
-			queue = w.Concurrency.Group
-		} else if w.Concurrency.Group != "" {
-			t.Errorf("%s: all of the workflow waits in %s", file, w.Concurrency.Group)
-		}
-		if queue != group {
-			t.Errorf("%s: the queue is %q, want %q", file, queue, group)
-		}
-		first, ok := w.Jobs["find"]
-		if ok != (group == found) {
-			t.Errorf("%s: a job find: %v", file, ok)
-		}
-		if !ok {
-			continue
-		}
-		if job.Needs != "find" || job.If != "needs.find.outputs.issue != ''" ||
-			first.Outputs["issue"] != "${{ steps.find.outputs.issue }}" {
-			t.Errorf("%s: the job needs %v, if %s, and is told %v", file, job.Needs, job.If, first.Outputs)
-		}
-		if len(first.Steps) != 1 || first.Steps[0].ID != "find" ||
-			!maps.Equal(first.Steps[0].With, map[string]any{"mode": ModeFind}) {
-			t.Errorf("%s: the first job does %+v", file, first.Steps)
-		}
-		granted, _ := first.Permissions.(map[string]any)
-		if granted["contents"] == "write" || granted["checks"] != nil {
-			t.Errorf("%s: the first job may %v", file, granted)
-		}
+	w, _ := load[workflow](t, top+"examples/workflows/ralph.yml")
+	want := []string{"issue_comment", "issues", "pull_request_review", "workflow_dispatch"}
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(triggers(w.On)))); diff != "" {
+		t.Errorf("triggers (-want +got):\n%s", diff)
+	}
+	route, work := w.Jobs["route"], w.Jobs["work"]
+	if queue := work.Concurrency; queue.Group != "ralph/${{ needs.route.outputs.issue }}" || queue.Cancel != false ||
+		queue.Queue != "max" || w.Concurrency.Group != "" || route.Concurrency.Group != "" {
+		t.Errorf("the queue is %+v", queue)
+	}
+	if work.Needs != "route" || work.If != "needs.route.outputs.issue != ''" ||
+		route.Outputs["issue"] != "${{ steps.route.outputs.issue }}" {
+		t.Errorf("work needs %v, if %s, and is told %v", work.Needs, work.If, route.Outputs)
+	}
+	if len(route.Steps) != 1 || route.Steps[0].ID != "route" ||
+		!maps.Equal(route.Steps[0].With, map[string]any{"mode": modeRoute}) {
+		t.Errorf("route does %+v", route.Steps)
+	}
+	if diff := cmp.Diff(map[string]any{"issues": "write", "pull-requests": "write"}, route.Permissions); diff != "" {
+		t.Errorf("permissions of route (-want +got):\n%s", diff)
 	}
 }
 

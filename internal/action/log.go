@@ -1,4 +1,4 @@
-package ghaction
+package action
 
 import (
 	"crypto/rand"

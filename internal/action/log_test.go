@@ -1,4 +1,4 @@
-package ghaction
+package action
 
 import (
 	"bytes"
@@ -83,7 +83,7 @@ func TestE4ValuesStayValues(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "output")
 	big := strings.Repeat("x", 2<<20)
-	err := WriteOutputs(file, []Output{
+	err := writeOutputs(file, []output{
 		{"branch", "ralph/1\nhead_sha=evil\nEOF\nPATH=/tmp"}, {"detail", "a<<EOF"}, {"same", "ralph-delimiter"}, {"big", big},
 		{"bytes", "\x00\x1b[31m\xff\u202e"},
 	})
@@ -107,15 +107,15 @@ func TestE4ValuesStayValues(t *testing.T) {
 			t.Errorf("output %d: %.80q", i, lines[3*i:3*i+3])
 		}
 	}
-	if err := WriteOutputs(file, []Output{{"a=b\nc", "x"}}); err == nil {
+	if err := writeOutputs(file, []output{{"a=b\nc", "x"}}); err == nil {
 		t.Error("a name with a line in it was written")
 	}
-	if err := WriteOutputs("", []Output{{"a", "b"}}); err != nil {
+	if err := writeOutputs("", []output{{"a", "b"}}); err != nil {
 		t.Errorf("without a file: %v", err)
 	}
 
 	summary := filepath.Join(dir, "summary")
-	if err := WriteSummary(summary, strings.Repeat("é", maxSummary)); err != nil {
+	if err := writeSummary(summary, strings.Repeat("é", maxSummary)); err != nil {
 		t.Fatal(err)
 	}
 	b, err = os.ReadFile(summary)
@@ -127,7 +127,7 @@ func TestE4ValuesStayValues(t *testing.T) {
 
 func TestDetailsCannotLeaveTheirBlock(t *testing.T) {
 	t.Parallel()
-	got := Result{End: EndUnusable, Detail: "a\n```\n# Headline\n````\n<img src=x>\x1b]0;x\a"}.Summary()
+	got := Result{End: EndUnusable, Detail: "a\n```\n# Headline\n````\n<img src=x>\x1b]0;x\a"}.markdown()
 	if want := "## Ralph\n\n**Not started.**\n\n`````text\na\n```\n# Headline\n````\n<img src=x>]0;x\n`````\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

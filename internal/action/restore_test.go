@@ -1,4 +1,4 @@
-package job
+package action
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
-	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
@@ -43,7 +42,7 @@ const (
 type left struct {
 	*ghsim.Sim
 	t    *testing.T
-	job  *Job
+	job  *job
 	repo *ghapp.Repo
 	// others is the repository as another bot sees it.
 	others *ghapp.Repo
@@ -87,7 +86,7 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 	l.must(err)
 	t.Cleanup(func() { l.must(st.Close()) })
 	limits := func(l run.Limits) run.Limits { return l.WithDefaults(run.DefaultLimits()) }
-	l.job = New(
+	l.job = newJob(
 		delivery.Config{
 			Store: st, GitHub: app, Now: time.Now, AgentName: "script", People: config.DefaultPeople(),
 			Decoder: handlers.Decoder{Label: "ralph", App: bot}, Limits: limits,
@@ -95,7 +94,7 @@ func newLeftAt(t *testing.T, now func() time.Time) *left {
 		reconcile.Config{Store: st, GitHub: app, Git: git, DataDir: dir, Now: time.Now,
 			AgentName: "script", Limits: limits},
 	)
-	t.Cleanup(func() { l.must(l.job.Close(context.WithoutCancel(t.Context()))) })
+	t.Cleanup(func() { l.must(l.job.close(context.WithoutCancel(t.Context()))) })
 	l.repo = app.Repo(installation, restoredOwner, restoredName)
 	l.in = handlers.Subject{Owner: restoredOwner, Repo: restoredName, RepoNode: repo.NodeID,
 		Installation: installation, Issue: l.issue.Number, IssueNode: l.issue.NodeID}
@@ -378,52 +377,6 @@ func TestRestoreFeedback(t *testing.T) {
 	}
 }
 
-// TestEarlierJobsCount in the budget of an issue, by what their commits tell.
-func TestEarlierJobsCount(t *testing.T) {
-	t.Parallel()
-	l := newLeft(t)
-	for i, cost := range []string{"0.5000", "0.2500", "-9", "NaN", "Inf", "1e300", "much"} {
-		l.push("feat: do it\n\nRalph-Run: r-1\nRalph-Cost-USD: "+cost, map[string]string{"x": fmt.Sprint(i)})
-	}
-	l.push("feat: by hand\n\nRalph-Cost-USD: 7", map[string]string{"x": "by hand"})
-	l.push("feat: tell of it\n\nRalph-Cost-USD: 7\n\nRalph-Run: r-1", map[string]string{"x": "said"})
-	st := l.job.store
-	s := loop.NewState(loop.Request{Run: "r-2", Subject: loop.Subject{Key: l.own(), Slug: "1"}}, time.Now())
-	state, err := loop.Encode(s)
-	l.must(err)
-	l.must(st.InTx(t.Context(), func(tx *store.Tx) error {
-		return st.CreateRun(t.Context(), tx, store.Run{
-			ID: s.Run, RepoOwner: restoredOwner, RepoName: restoredName, RepoNode: l.in.RepoNode,
-			Installation: l.in.Installation, IssueNumber: 1, IssueNode: l.issue.NodeID,
-			Phase: s.Phase, State: state, CreatedAt: time.Now(),
-		})
-	}))
-	spent := func() spend.USD {
-		t.Helper()
-		l.must(l.job.carrySpending(t.Context(), s.Run))
-		got, err := st.Spend().Spent(t.Context(), spend.IssueScope(l.issue.NodeID, 0).Key)
-		l.must(err)
-		return got
-	}
-	if got := spent(); got != 0 {
-		t.Errorf("without a budget: %v", got)
-	}
-	l.job.models = &reconcile.Models{IssueUSD: 1}
-	for range 2 { // a step that was killed, and the next
-		if got := spent(); got != spend.Dollars(0.75) {
-			t.Errorf("spent %v, want $0.75", got)
-		}
-	}
-	start := spend.Start{Name: "a", Scopes: l.job.models.Scopes(store.Run{IssueNode: l.issue.NodeID}, time.Now())}
-	l.must(st.Spend().Begin(t.Context(), start))
-	request, err := st.Spend().Admit(t.Context(), "a", "m")
-	l.must(err)
-	l.must(st.Spend().Settle(t.Context(), request, spend.Charge{Cost: spend.Dollars(0.25)}))
-	if _, err := st.Spend().Admit(t.Context(), "a", "m"); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
-		t.Errorf("over the budget: %v", err)
-	}
-}
-
 // TestRestoreQuestions: the bot's last ones count, with what was said since, before
 // the command, and was not edited. Who copies the bot's words asks nothing.
 func TestRestoreQuestions(t *testing.T) {
@@ -508,17 +461,18 @@ func TestRestoreAnswers(t *testing.T) {
 	person(want[1])
 	person(" /ralph resume")
 	last := person("/ralph start")
-	owner := map[string]any{"login": restoredOwner, "id": 7, "type": "User"}
-	body, err := json.Marshal(map[string]any{
-		"action": "created", "sender": owner, "installation": map[string]any{"id": l.in.Installation},
-		"issue": map[string]any{"number": l.issue.Number, "node_id": l.in.IssueNode, "title": restoredTitle, "body": restoredText,
+	owner := object{"login": restoredOwner, "id": 7, "type": "User"}
+	body, err := json.Marshal(object{
+		"action": "created", "sender": owner, "installation": object{"id": l.in.Installation},
+		"issue": object{"number": l.issue.Number, "node_id": l.in.IssueNode, "title": restoredTitle, "body": restoredText,
 			"state": "open", "user": owner},
-		"comment":    map[string]any{"id": last.ID, "body": last.Body, "user": owner},
-		"repository": map[string]any{"node_id": l.in.RepoNode, "name": restoredName, "owner": owner},
+		"comment":    object{"id": last.ID, "body": last.Body, "user": owner},
+		"repository": object{"node_id": l.in.RepoNode, "name": restoredName, "owner": owner},
 	})
 	l.must(err)
-	l.must(l.job.restore(t.Context(), store.Delivery{GUID: "d", Event: "issue_comment", Action: "created", Body: body,
-		Installation: l.in.Installation, RepoNode: l.in.RepoNode}))
+	ev, err := parseEvent("issue_comment", body)
+	l.must(err)
+	l.must(l.job.restore(t.Context(), "d", ev))
 	left, err := l.job.store.PendingInputs(t.Context(), l.in.RepoNode, l.issue.Number, store.InputAnswer)
 	l.must(err)
 	var got []string

@@ -1,4 +1,4 @@
-package ghaction
+package action
 
 import (
 	"crypto/rand"
@@ -16,13 +16,13 @@ const (
 	maxSummary = 1 << 20
 )
 
-// Output is one output of the step.
-type Output struct{ Name, Value string }
+// output is one output of the step.
+type output struct{ Name, Value string }
 
-// WriteOutputs appends to the runner's file of outputs; "" is none. Values are
+// writeOutputs appends to the runner's file of outputs; "" is none. Values are
 // one line of text each, cut at 32 KiB: what an agent or an issue said is no
 // output.
-func WriteOutputs(file string, outputs []Output) error {
+func writeOutputs(file string, outputs []output) error {
 	var b strings.Builder
 	for _, o := range outputs {
 		value := strs.Cut(oneLine(o.Value), maxOutput)
@@ -35,9 +35,9 @@ func WriteOutputs(file string, outputs []Output) error {
 	return appendTo(file, b.String())
 }
 
-// WriteSummary appends Markdown of our own to the step's summary; "" is none.
+// writeSummary appends Markdown of our own to the step's summary; "" is none.
 // What does not fit is cut off, and that is said.
-func WriteSummary(file, text string) error {
+func writeSummary(file, text string) error {
 	const note = "\n\n_The rest does not fit in this summary._\n"
 	if len(text) >= maxSummary {
 		text = strs.Cut(text, maxSummary-len(note)-1) + note

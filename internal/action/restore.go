@@ -1,14 +1,12 @@
-package job
+package action
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 
-	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
@@ -25,15 +23,16 @@ import (
 // a server has worked it: a command or a review goes on from there, and the store
 // of a job knows nothing of it. What counts is on the branch and on GitHub. That
 // there is none is no error.
-func (j *Job) restore(ctx context.Context, d store.Delivery) error {
-	intent, err := j.deliveries.Decoder.Decode(d.Event, d.Body)
+func (j *job) restore(ctx context.Context, guid string, ev event) error {
+	intent, err := j.deliveries.Decoder.Decode(ev.name, ev.payload)
 	if err != nil {
-		return nil //nolint:nilerr // Delivery says what is wrong with it
+		return nil //nolint:nilerr // working it says what is wrong with it
 	}
 	var in handlers.Subject
+	var command *handlers.CommandIntent
 	switch intent := intent.(type) {
 	case handlers.CommandIntent:
-		in = intent.Subject
+		in, command = intent.Subject, &intent
 	case handlers.FeedbackIntent:
 		in = intent.Subject
 	default:
@@ -47,19 +46,17 @@ func (j *Job) restore(ctx context.Context, d store.Delivery) error {
 		return err
 	}
 	var answers []ghapp.Comment
-	if cmd, ok := intent.(handlers.CommandIntent); ok && !found && in.Issue > 0 {
-		if row, answers, found, err = j.waitingRun(ctx, cmd); err != nil {
-			return err
-		}
+	if command != nil && !found && in.Issue > 0 {
+		row, answers, found, err = j.waitingRun(ctx, *command)
 	}
-	if !found {
-		return nil
+	if err != nil || !found {
+		return err
 	}
 	if err := j.store.InTx(ctx, func(tx *store.Tx) error { return j.store.CreateRun(ctx, tx, row) }); err != nil {
 		return err
 	}
 	for _, c := range answers {
-		if err := j.workComment(ctx, d, c); err != nil {
+		if err := j.workComment(ctx, fmt.Sprintf("%s/%d", guid, c.ID), ev, c); err != nil {
 			return err
 		}
 	}
@@ -73,7 +70,7 @@ const maxAnswers = 100
 // waitingRun is the run that waits for answers to the questions that it has posted on
 // the issue, with what people have said since and before the command: no job ran
 // for that. It has left no branch.
-func (j *Job) waitingRun(
+func (j *job) waitingRun(
 	ctx context.Context, in handlers.CommandIntent,
 ) (row store.Run, answers []ghapp.Comment, found bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "restore")
@@ -98,7 +95,7 @@ func (j *Job) waitingRun(
 }
 
 // newState begins the state of a run on an issue that the store knows nothing of.
-func (j *Job) newState(issue int, node string) loop.State {
+func (j *job) newState(issue int, node string) loop.State {
 	now := j.deliveries.Now()
 	return loop.NewState(loop.Request{
 		Run: host.NewID(now),
@@ -123,39 +120,23 @@ func rowOf(in handlers.Subject, s loop.State, issue int, node string) (store.Run
 	return row, err
 }
 
-// workComment works a comment as if its webhook had come, on the issue that d is about.
-func (j *Job) workComment(ctx context.Context, d store.Delivery, c ghapp.Comment) error {
-	var payload map[string]json.RawMessage
-	if err := json.Unmarshal(d.Body, &payload); err != nil {
-		return fmt.Errorf("read the event: %w", err)
-	}
-	user := map[string]any{"login": c.Author.Login, "id": c.Author.ID, "type": c.Author.Type}
-	for field, value := range map[string]any{
-		"action": "created", "sender": user,
-		"comment": map[string]any{"id": c.ID, "body": c.Body, "html_url": c.URL, "user": user},
-	} {
-		b, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("describe a comment: %w", err)
-		}
-		payload[field] = b
-	}
-	body, err := json.Marshal(payload)
-	if err != nil {
-		return fmt.Errorf("describe a comment: %w", err)
-	}
-	if intent, err := j.deliveries.Decoder.Decode(d.Event, body); err != nil || !mayAnswer(intent) {
-		return nil //nolint:nilerr // a command had a job of its own, and what cannot be read answers nothing
-	}
-	d.GUID, d.Body, d.ReceivedAt = fmt.Sprintf("%s/%d", d.GUID, c.ID), body, c.CreatedAt
-	err = j.store.InTx(ctx, func(tx *store.Tx) error {
-		_, err := j.store.InsertDelivery(ctx, tx, d)
-		return err
+// workComment works a comment on the event's issue as if its webhook had come, if it may hold an
+// answer: a command had a job of its own.
+func (j *job) workComment(ctx context.Context, guid string, ev event, c ghapp.Comment) error {
+	user := object{"login": c.Author.Login, "id": c.Author.ID, "type": c.Author.Type}
+	said, err := ev.as("issue_comment", "created", object{
+		"sender": user, "comment": object{"id": c.ID, "body": c.Body, "html_url": c.URL, "user": user},
 	})
 	if err != nil {
 		return err
 	}
-	return j.deliveries.Work(ctx, d.GUID)
+	if intent, err := j.deliveries.Decoder.Decode(said.name, said.payload); err != nil || !mayAnswer(intent) {
+		return nil //nolint:nilerr // what cannot be read answers nothing
+	}
+	d := said.delivery(guid)
+	d.ReceivedAt = c.CreatedAt
+	_, err = j.deliveries.Deliver(ctx, d)
+	return err
 }
 
 // mayAnswer says whether a comment may hold an answer: also beside what is nearly a command.
@@ -172,7 +153,7 @@ func mayAnswer(intent handlers.Intent) bool {
 
 // lastRun is the last run of the issue or pull request, as far as it can be told
 // from what it has left behind.
-func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
+func (j *job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
 	repo := j.repoOf(in)
 	ctx = ghapp.WithPurpose(ctx, "restore")
 	issue, pr, err := j.deliveries.PullOf(ctx, repo, in)
@@ -225,7 +206,7 @@ func (j *Job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 
 // restoreFeedback is what was said of the work that earlier runs have made tasks
 // of, as our pull request lists it: whoever may edit that may have work done, too.
-func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
+func (j *job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR) ([]loop.Feedback, error) {
 	shown := publish.SaidIn(pr.Body)
 	if pr.Number == 0 || len(shown) == 0 {
 		return nil, nil
@@ -264,27 +245,24 @@ func (j *Job) restoreFeedback(ctx context.Context, repo *ghapp.Repo, pr ghapp.PR
 	return list, nil
 }
 
-// ReadAlong keeps what was said in a conversation before what is to be worked, and
-// was taken in by an earlier job or was for none: it is read along, and brings no
-// work by itself. Whether it counts is asked as of anything else.
-func (j *Job) ReadAlong(ctx context.Context, d store.Delivery) error {
-	return j.persist(ctx, func() error { return j.readAlong(ctx, d) })
+// readAlong keeps what was said in a conversation before what is to be worked: it brings no work
+// by itself. Whether it counts is asked as of anything else.
+func (j *job) readAlong(ctx context.Context, guid string, ev event) error {
+	return retry(ctx, func() error {
+		if err := j.restore(ctx, guid, ev); err != nil {
+			return err
+		}
+		return j.deliveries.ReadAlong(ctx, ev.delivery(guid))
+	})
 }
 
-func (j *Job) readAlong(ctx context.Context, d store.Delivery) error {
-	if err := j.restore(ctx, d); err != nil {
-		return err
-	}
-	return j.deliveries.ReadAlong(ctx, d)
-}
-
-func (j *Job) repoOf(in handlers.Subject) *ghapp.Repo {
+func (j *job) repoOf(in handlers.Subject) *ghapp.Repo {
 	return j.github.Repo(in.Installation, in.Owner, in.Repo)
 }
 
 // locate finds the branch of a run, and waits for the fetch that this takes. What
 // people cannot fix is errNoBranch: it is most often the way to GitHub.
-func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
+func (j *job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.State) (host.Location, error) {
 	source := j.runs.Source(repo, node)
 	for {
 		at, err := source.Locate(ctx, s)
@@ -299,46 +277,6 @@ func (j *Job) locate(ctx context.Context, repo *ghapp.Repo, node string, s loop.
 		}
 	}
 }
-
-// carrySpending has the budget of the run's issue count what earlier jobs have
-// spent, as far as the commits on the branch tell: only who may write to the
-// repository can have put others there. It does nothing without such a budget.
-func (j *Job) carrySpending(ctx context.Context, id run.ID) error {
-	m := j.models
-	if m == nil || m.IssueUSD <= 0 {
-		return nil
-	}
-	row, err := j.store.Run(ctx, id)
-	if err != nil {
-		return err
-	}
-	s, err := loop.Decode(row.State)
-	if err != nil {
-		return err
-	}
-	at, err := j.locate(ghapp.WithPurpose(ctx, "restore"),
-		j.github.Repo(row.Installation, row.RepoOwner, row.RepoName), row.RepoNode, s)
-	if _, ok := errors.AsType[*run.UserError](err); ok {
-		return nil // the run comes upon it, too, and tells people
-	}
-	if err != nil {
-		return err
-	}
-	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
-	if err != nil {
-		return err
-	}
-	spent := 0.0
-	for _, c := range commits {
-		spent += publish.CostOf(c.Subject + "\n\n" + c.Body)
-	}
-	return spend.Carry(ctx, j.store.Spend(), spend.IssueScope(row.IssueNode, 0).Key,
-		spend.Dollars(min(spent, maxCarried)))
-}
-
-// maxCarried is what an issue may have cost at most, in dollars, as far as a
-// budget can tell.
-const maxCarried = 1e9
 
 // approval is what the last run had for its plan, as the newest commit of a run among
 // commits tells. Whoever merges a branch puts the commits of others on this one, so
@@ -380,7 +318,7 @@ func approvedPlan(doc *progress.Doc, about ghapp.Issue) plan.Plan {
 }
 
 // restoreEnd says how the run ended, as far as that is to be seen.
-func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
+func (j *job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, doc *progress.Doc, issue int) error {
 	s.Phase, s.End, s.EndDetail = run.PhaseCancelled, run.EndCancelled, "an earlier job stopped before the end"
 	done, total := progress.Counts(doc.Tasks())
 	complete := total > 0 && done == total
@@ -388,7 +326,7 @@ func (j *Job) restoreEnd(ctx context.Context, repo *ghapp.Repo, s *loop.State, d
 		s.Phase, s.End, s.EndDetail = run.PhaseDone, run.EndAllTasksComplete, ""
 	}
 	hash := doc.PlanSHA256()
-	if cmp.Or(s.Covered, s.Approved) == hash || complete && s.Approved == "" && !j.needsApproval {
+	if cmp.Or(s.Covered, s.Approved) == hash || complete && s.Approved == "" {
 		return nil
 	}
 	// Maybe somebody has to approve the plan as it is now.
