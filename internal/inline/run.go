@@ -276,6 +276,9 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 
 // begin is the state of a new run of that id. last is how the plan's last run ended.
 func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, last loop.State) (loop.State, error) {
+	if err := place.sayConfig(ctx); err != nil {
+		return loop.State{}, err
+	}
 	if !o.AllowDirty {
 		dirty, err := place.repo.Dirty(ctx)
 		if err != nil {
