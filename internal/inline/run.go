@@ -206,7 +206,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 func (o Options) driver(h *host.Host, place *checkout, rec *record) loop.Driver {
 	return loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: place.keepAttempt(h),
+			Work: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: place.keepAttempt(h),
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {
