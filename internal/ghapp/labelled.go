@@ -2,6 +2,7 @@ package ghapp
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,51 +31,33 @@ type LabelledIssue struct {
 // Labelled lists the open issues that have a label, those that were made first
 // first, as far as we look.
 func (r *Repo) Labelled(ctx context.Context, label string) ([]LabelledIssue, error) {
+	list, err := all("list labelled issues", func(page github.ListOptions) ([]*github.Issue, *github.Response, error) {
+		return r.reader.Issues.ListByRepo(ctx, r.owner, r.name, &github.IssueListByRepoOptions{
+			State: "open", Labels: []string{label}, Sort: "created", Direction: "asc", ListOptions: page,
+		})
+	})
 	var out []LabelledIssue
-	opts := &github.IssueListByRepoOptions{
-		State: "open", Labels: []string{label}, Sort: "created", Direction: "asc",
-		ListOptions: github.ListOptions{PerPage: pageSize},
+	for _, i := range list {
+		if !i.IsPullRequest() {
+			out = append(out, LabelledIssue{Issue: issue(i), Author: person(i.GetUser())})
+		}
 	}
-	for range maxPages {
-		page, resp, err := r.reader.Issues.ListByRepo(ctx, r.owner, r.name, opts)
-		if err != nil {
-			return nil, wrap("list labelled issues", err)
-		}
-		for _, i := range page {
-			if !i.IsPullRequest() {
-				out = append(out, LabelledIssue{Issue: issue(i), Author: person(i.GetUser())})
-			}
-		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
-	}
-	return out, nil
+	return out, err
 }
 
 // LabelledBy says who put a label on an issue last, and when. Nobody is told of
 // where the account is gone; ErrNotFound says that the label was never put on.
 func (r *Repo) LabelledBy(ctx context.Context, n int, label string) (by Person, at time.Time, err error) {
-	found := false
-	opts := &github.ListOptions{PerPage: pageSize}
-	for range maxPages {
-		page, resp, err := r.reader.Issues.ListIssueEvents(ctx, r.owner, r.name, n, opts)
-		if err != nil {
-			return Person{}, time.Time{}, wrap("list events of an issue", err)
-		}
-		for _, e := range page { // oldest first
-			if e.GetEvent() == "labeled" && strings.EqualFold(e.GetLabel().GetName(), label) {
-				by, at, found = person(e.GetActor()), e.GetCreatedAt().UTC(), true
-			}
-		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
+	list, err := all("list events of an issue", func(page github.ListOptions) ([]*github.IssueEvent, *github.Response, error) {
+		return r.reader.Issues.ListIssueEvents(ctx, r.owner, r.name, n, &page)
+	})
+	if err != nil {
+		return Person{}, time.Time{}, err
 	}
-	if !found {
-		return Person{}, time.Time{}, &Error{Op: "find who put a label on", Class: NotFound}
+	for _, e := range slices.Backward(list) { // newest first
+		if e.GetEvent() == "labeled" && strings.EqualFold(e.GetLabel().GetName(), label) {
+			return person(e.GetActor()), e.GetCreatedAt().UTC(), nil
+		}
 	}
-	return by, at, nil
+	return Person{}, time.Time{}, &Error{Op: "find who put a label on", Class: NotFound}
 }
