@@ -171,7 +171,7 @@ func agentVersion(ctx context.Context, backend agent.Backend, box sandbox.Sandbo
 		return "", &run.UserError{
 			Message: fmt.Sprintf("the agent %s does not start in the sandbox (%s): %v", about.Name, sandbox.Describe(box), err),
 			Hint: fmt.Sprintf("run `%s` yourself; if it works there, name the agent's own program instead of a "+
-				"wrapper: --agent-path FILE",
+				"wrapper (--agent-path FILE), or show what it needs (sandbox.show, --show PATH)",
 				strings.Join(cmd.Version, " ")),
 			Err: err,
 		}

@@ -142,7 +142,7 @@ func (c *demoCmd) stage(ctx context.Context, dir string, io stdio, screen *live)
 	cfg.DataDir = dataDir
 	cfg.Agent = config.Agent{Name: config.AgentScript, ScriptFile: script}
 	cfg.Sandbox.Kind, cfg.Sandbox.Image, cfg.Sandbox.LocalIsolation = c.Sandbox, c.Image, c.LocalIsolation
-	cfg.AllowLocalSandbox = true
+	cfg.Sandbox.Show, cfg.AllowLocalSandbox = c.Show, true
 	log := zerolog.Nop()
 	if c.Logs {
 		log = newLogger(config.Log{Level: "debug", Format: "console"}, io.err)

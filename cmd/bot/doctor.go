@@ -176,9 +176,11 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 
 // withUser is cfg with the agent of the person's own file.
 func withUser(cfg config.Server) config.Server {
-	if user, _, _, err := userDefaults(); err == nil && user.Agent.Name != "" {
+	user, _, _, err := userDefaults()
+	if err == nil && user.Agent.Name != "" {
 		cfg.Agent = user.Agent
 	}
+	cfg.Sandbox.Show = user.Sandbox.Show
 	return cfg
 }
 
@@ -253,7 +255,7 @@ func (c *doctorCmd) sandbox(cfg config.Server) (sandbox.Sandbox, error) {
 	if c.kind(cfg) == config.SandboxDocker {
 		return c.openDocker(cfg, cfg.DataDir)
 	}
-	return local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
+	return local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show})
 }
 
 func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, error) {

@@ -51,7 +51,8 @@ var claudeLayouts = map[string]struct {
 	}},
 	"a wrapper": {"bin", func(n *beginner, program string) {
 		place(n.t, program, n.home+"/tools/claude-real")
-		n.write("bin/claude", "#!/bin/sh\nexport COLOR=1\nexec \"$HOME/tools/claude-real\" \"$@\"\n", 0o755)
+		n.write("bin/claude", "#!/bin/sh\nexport COLOR=1\nexec \""+n.home+"/tools/claude-real\" \"$@\"\n", 0o755)
+		n.write(".config/ralph/config.yml", "sandbox: {show: ["+n.home+"/tools]}\n", 0o644)
 	}},
 	// The managers stand in for the real ones: without the configuration in the home
 	// they know no version.

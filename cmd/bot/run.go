@@ -47,9 +47,8 @@ type runCmd struct {
 	Review     *bool    `negatable:"" help:"Have an agent review all of the work at the end; it may add tasks. Default: once, if no check has passed."`
 	Promise    string   `name:"completion-promise" help:"Give the same prompt to every call until an agent ends with <promise>TEXT</promise> and the checks pass. The prompt is one task and becomes one commit." placeholder:"TEXT"`
 	Once       bool     `help:"Stop after one iteration."`
-	Branch     string   `xor:"place" help:"Work on this branch, created from the one that is checked out if needed. Default: the branch named in a prd.json, else the plan's own branch." placeholder:"NAME"`
-	Here       bool     `xor:"place" help:"Work on the branch that is checked out now."`
-	Worktree   *bool    `negatable:"" env:"RALPH_WORKTREE" help:"Leave your checkout as it is and commit to the branch beside it. --no-worktree checks that branch out instead. Default: beside, except while the files of a spec are written."`
+	Branch     string   `xor:"place" help:"Work on this branch, which begins at the default branch if it is new. Default: the branch named in a prd.json, else the plan's own, ralph/NAME." placeholder:"NAME"`
+	Here       bool     `xor:"place" help:"Work on the branch that is checked out now, unless it is the default branch."`
 	NoCommit   bool     `name:"no-commit" help:"Leave the work uncommitted in the checkout. A line DO_NOT_COMMIT in the plan does the same."`
 	Push       bool     `help:"After the run, push the branch to its remote if there are new commits; never force."`
 	AllowDirty bool     `name:"allow-dirty" help:"Start even if tracked files have uncommitted changes; the run ignores them."`
@@ -160,7 +159,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, c.LocalIsolation, hide, c.Devcontainer)
+	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide}, c.Devcontainer)
 	if err != nil {
 		return err
 	}
@@ -307,9 +306,8 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
 		Image: c.Image, Devcontainer: c.Devcontainer, Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
-		Branch:   c.Branch, Here: c.Here,
-		Switch: c.Worktree != nil && !*c.Worktree,
-		Once:   c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
+		Branch:   c.Branch, Here: c.Here, Push: c.Push,
+		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
 	}
 	if c.Promise != "" { // the limit of a prompt that is repeated is that of the run
@@ -339,12 +337,6 @@ func checkImage(sandbox, image string) error {
 
 // checkBranches refuses options that say different things of where the work goes.
 func (c *runCmd) checkBranches() error {
-	if c.Worktree != nil && *c.Worktree && (c.Here || c.NoCommit) {
-		return &run.UserError{
-			Message: "--worktree leaves your checkout as it is, and --here and --no-commit work in it",
-			Hint:    "use only one of them",
-		}
-	}
 	if c.Yes && c.NoCommit {
 		return &run.UserError{
 			Message: "--yes and --no-commit cannot be used together: each step of a spec builds on the commit before it",
@@ -412,7 +404,6 @@ func (c *runCmd) tell(
 }
 
 // findSpec looks whether the plan is the folder of a spec, and says where that stands.
-// What a person has to read and may change is checked out.
 func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir string) (err error) {
 	if c.Promise != "" { // it has one prompt, and no steps
 		if c.Yes {
@@ -439,8 +430,6 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 			Message: c.spec.Folder + " has no " + plan.SpecTasks + " yet",
 			Hint:    "leave out `build` to have " + c.spec.File() + " written",
 		}
-	case c.Worktree == nil:
-		c.Worktree = new(bool)
 	}
 	c.Mode = ""
 	return nil
@@ -505,10 +494,10 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, isolation is for local, and so is
-// hide, what commands must not see. ownImage: the repository may name the image.
+// be known of this machine where it is docker, l where it is local. ownImage: the
+// repository may name the image.
 func openSandbox(
-	ctx context.Context, kind string, d docker.Options, isolation string, hide []string, ownImage bool,
+	ctx context.Context, kind string, d docker.Options, l local.Options, ownImage bool,
 ) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
@@ -525,8 +514,8 @@ func openSandbox(
 		}
 		box, err = docker.New(d)
 	default:
-		hide = slices.Concat([]string{d.DataDir}, hide, secretFiles(os.Environ()))
-		box, err = local.New(local.Options{Self: d.Self, Isolation: local.Isolation(isolation), Hide: hide})
+		l.Self, l.Hide = d.Self, slices.Concat([]string{d.DataDir}, l.Hide, secretFiles(os.Environ()))
+		box, err = local.New(l)
 	}
 	if err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,8 +58,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ANTHROPIC_BASE_URL", endpoint.URL)
 			// A check that compiles would have to begin with the standard library.
 			env.Setenv("RALPH_LOCAL_ISOLATION", "none")
-			// Most scripts look at the work where they stand; beside.txtar does not.
-			env.Setenv("RALPH_WORKTREE", "false")
+			// Most scripts look at the work where they stand; place.txtar does not.
+			env.Setenv("SWITCH", "1")
 			for _, name := range []string{"GORACE", "GOGC"} {
 				env.Setenv(name, os.Getenv(name))
 			}
@@ -109,7 +110,6 @@ func start(ts *testscript.TestScript, extra []string, args []string) (*exec.Cmd,
 		"GORACE", "GOGC", "DOCKER_HOST", "RALPH_WEBHOOK_SECRET", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL",
 		"RALPH_LOCAL_ISOLATION",
 		"RALPH_CUSTOM_NOTIFY_SCRIPT", "RALPH_NOTIFY_SECRET", "RALPH_SLACK_WEBHOOK_URL", "LC_ALL", "CLICOLOR_FORCE",
-		"RALPH_WORKTREE",
 	} {
 		if value := ts.Getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -143,11 +143,28 @@ func finish(ts *testscript.TestScript, cmd *exec.Cmd, out, errOut *watched) int 
 func keep(ts *testscript.TestScript, err error, out, errOut *watched) int {
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "stdout"), out.bytes(), 0o600))
 	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "stderr"), errOut.bytes(), 0o600))
+	switchTo(ts, errOut.bytes())
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
 	ts.Check(err)
 	return 0
+}
+
+// switchTo checks out the branch that a run has committed to, as whoever looks at the work
+// does, where the script has $SWITCH.
+func switchTo(ts *testscript.TestScript, said []byte) {
+	branch := regexp.MustCompile(`(?m)^  commits go to (\S+?)[;,]? `).FindSubmatch(said)
+	if ts.Getenv("SWITCH") == "" || branch == nil {
+		return
+	}
+	in := func(args ...string) error {
+		cmd := exec.Command("git", append([]string{"-C", ts.MkAbs(".")}, args...)...) // #nosec G204 -- of the test
+		return cmd.Run()
+	}
+	if in("rev-parse", "--verify", "-q", "refs/heads/"+string(branch[1])) == nil {
+		ts.Check(in("switch", "-q", string(branch[1])))
+	}
 }
 
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {

@@ -39,6 +39,7 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/docker"
+	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -238,7 +239,9 @@ func newParts(
 	}
 	box, err := openSandbox(ctx, cfg.Sandbox.Kind, docker.Options{
 		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
-	}, cfg.Sandbox.LocalIsolation, cfg.Private, false)
+	}, local.Options{
+		Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show, Hide: cfg.Private,
+	}, false)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,8 @@ type sandboxFlags struct {
 	Image   string `help:"Container image for --sandbox docker." placeholder:"IMAGE"`
 
 	LocalIsolation string `name:"local-isolation" enum:"auto,bwrap,none" default:"auto" env:"RALPH_LOCAL_ISOLATION" help:"With --sandbox local: auto isolates agents and checks with bubblewrap if it works, bwrap requires it and leaves them no network but the gateway, none turns it off (default: ${default})." placeholder:"auto|bwrap|none"`
+
+	Show []string `type:"path" help:"With --sandbox local: a file or directory that agents and checks may read besides the system's and the programs of PATH; repeatable. Default: none." placeholder:"PATH"`
 }
 
 // limitFlags bound a run; zero is the default, which the help names.

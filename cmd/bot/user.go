@@ -73,7 +73,10 @@ func (c *runCmd) takeDefaults() error {
 	} else {
 		c.user.Agent.Model = ""
 	}
-	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push && (c.Worktree == nil || !*c.Worktree)
+	c.NoCommit = c.NoCommit || c.portable.leavesWork() && c.Branch == "" && !c.Push
+	if len(c.Show) == 0 {
+		c.Show = c.user.Sandbox.Show
+	}
 	switch {
 	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
 		c.Devcontainer = false

@@ -63,58 +63,6 @@ func client(cmd *Command, self, line string, inv Invocation) error {
 // NewParser implements Backend.
 func (a acp) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) }
 
-// preset is an installed command line that speaks the Agent Client Protocol: all that
-// has to be known of it is how it is started.
-type preset struct {
-	cli
-
-	// self is the path of our own binary, which holds the client.
-	self string
-	// hides are the files of About.Hides.
-	hides []string
-	// start gives the command line, its environment and the files of its home. It uses
-	// the proxy, or else what the person's environment holds.
-	start func(c cli, inv Invocation, proxied bool) (Command, error)
-	// mount makes the program visible in the sandbox.
-	mount func(c cli, cmd *Command, inv Invocation) error
-}
-
-// About implements Backend.
-func (p preset) About() About {
-	about := p.cli.About()
-	about.Hides = p.hides
-	return about
-}
-
-// Command implements Backend.
-func (p preset) Command(inv Invocation) (Command, error) {
-	proxied, err := p.proxied(inv)
-	if err != nil {
-		return Command{}, err
-	}
-	cmd, err := p.start(p.cli, inv, proxied)
-	if err != nil {
-		return Command{}, err
-	}
-	if err := p.mount(p.cli, &cmd, inv); err != nil {
-		return Command{}, err
-	}
-	if inv.Sandbox == SandboxLocal {
-		cmd.Programs = cmd.Argv[:1]
-	}
-	words := make([]string, len(cmd.Argv))
-	for i, word := range cmd.Argv {
-		words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return cmd, client(&cmd, p.self, "exec "+strings.Join(words, " "), inv)
-}
-
-// presetProvider is the name that presets give to a provider of their own.
-const presetProvider = "ralph"
-
-// NewParser implements Backend.
-func (p preset) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) }
-
 // acpDialect reads what package acp prints: the updates of a session as the agent sent
 // them, under the names that the protocol gives them, and the answer to the prompt.
 //
@@ -124,12 +72,12 @@ func (p preset) NewParser(emit func(Activity)) Parser { return newACPFeed(emit) 
 //   - What was used is told by some, and not all of it; the gateway knows.
 type acpDialect struct {
 	cwd string
-	// begun are the calls that have been told, by their ids.
-	begun map[string]bool
+	// seen are the calls that have been told, by their ids.
+	seen map[string]bool
 }
 
 func newACPFeed(emit func(Activity)) *feed {
-	return newFeed(emit, &acpDialect{begun: map[string]bool{}})
+	return newFeed(emit, &acpDialect{seen: map[string]bool{}})
 }
 
 func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
@@ -157,7 +105,7 @@ func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
 		}
 		f.other(kind)
 	case "result":
-		d.ended(f, e.Get("result"))
+		d.result(f, e.Get("result"))
 	case "error":
 		acpFailure(f, e.Get("error"))
 	default: // agent_thought_chunk, plan and whatever comes next
@@ -166,8 +114,8 @@ func (d *acpDialect) event(f *feed, kind string, e gjson.Result) bool {
 	return true
 }
 
-// ended handles the answer to the prompt.
-func (d *acpDialect) ended(f *feed, result gjson.Result) {
+// result handles the answer to the prompt.
+func (d *acpDialect) result(f *feed, result gjson.Result) {
 	f.result.Answered = true
 	if quota := result.Get("_meta.quota.token_count"); quota.IsObject() { // Gemini's way
 		f.use(run.Usage{InputTokens: tokens(quota.Get("input_tokens")), OutputTokens: tokens(quota.Get("output_tokens"))})
@@ -197,13 +145,13 @@ func (d *acpDialect) call(f *feed, kind string, call gjson.Result) {
 		path = strings.TrimPrefix(path, d.cwd+"/")
 	}
 	early := kind == "tool_call" && text(call.Get("status")) == "pending" && about == "" && path == ""
-	if d.begun[id] || early {
+	if d.seen[id] || early {
 		f.works()
 		f.other(kind)
 		return
 	}
-	if len(d.begun) < maxIDs {
-		d.begun[id] = true
+	if len(d.seen) < maxIDs {
+		d.seen[id] = true
 	}
 	f.tool(firstOf(text(call.Get("kind")), "other"), path, firstOf(about, text(call.Get("title"))))
 }

@@ -280,7 +280,11 @@ type Options struct {
 
 // Names lists the back ends Lookup knows.
 func Names() []string {
-	return []string{"claude", "codex", "gemini", "opencode", "copilot", "amp", "acp", "command", "script"}
+	names := []string{"claude", "codex"}
+	for _, p := range presets {
+		names = append(names, p.name)
+	}
+	return append(names, "amp", "acp", "command", "script")
 }
 
 // Lookup gives the back end of that name. An unknown name, or options that lack
@@ -289,6 +293,11 @@ func Lookup(name string, opts Options) (Backend, error) {
 	c := cli{name: name, path: opts.Path, beside: opts.Beside, env: opts.Env}
 	if c.env == nil {
 		c.env = os.Getenv
+	}
+	for _, p := range presets {
+		if p.name == name {
+			return p.backend(c, opts.Self), nil
+		}
 	}
 	switch name {
 	case "claude":
@@ -299,12 +308,6 @@ func Lookup(name string, opts Options) (Backend, error) {
 		c.pkg, c.tried, c.apis = "@openai/codex", "0.169.0", []run.Provider{run.ProviderOpenAI}
 		c.keys = []string{"OPENAI_API_KEY"}
 		return codex{c}, nil
-	case "gemini":
-		return gemini(c, opts.Self), nil
-	case "opencode":
-		return opencode(c, opts.Self), nil
-	case "copilot":
-		return copilot(c, opts.Self), nil
 	case "amp":
 		c.pkg = "@sourcegraph/amp" // not tried: it works with its own server only
 		return amp{c}, nil

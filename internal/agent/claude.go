@@ -76,10 +76,10 @@ type claudeDialect struct {
 	cwd string
 	// apiError is the CLI's name for the API's last refusal.
 	apiError string
-	// told is the usage of the messages before the one with the id message, and
-	// telling that one's; the result at the end has the last word.
-	told, telling run.Usage
-	message       string
+	// before is the usage of the messages before the one with the id message, and
+	// last that one's; the result at the end has the last word.
+	before, last run.Usage
+	message      string
 }
 
 func (d *claudeDialect) event(f *feed, kind string, e gjson.Result) bool {
@@ -95,7 +95,7 @@ func (d *claudeDialect) event(f *feed, kind string, e gjson.Result) bool {
 		}
 		f.other(kind)
 	case "result":
-		d.ended(f, e)
+		d.result(f, e)
 	default:
 		f.other(kind)
 	}
@@ -171,10 +171,10 @@ func (d *claudeDialect) count(f *feed, message gjson.Result) {
 		return
 	}
 	if id := idOf(message.Get("id")); id != d.message || id == "" {
-		d.told, d.message = d.told.Add(d.telling), id
+		d.before, d.message = d.before.Add(d.last), id
 	}
-	d.telling = claudeUsage(usage)
-	f.seen = d.told.Add(d.telling)
+	d.last = claudeUsage(usage)
+	f.seen = d.before.Add(d.last)
 }
 
 func claudeUsage(u gjson.Result) run.Usage {
@@ -185,7 +185,7 @@ func claudeUsage(u gjson.Result) run.Usage {
 	}
 }
 
-func (d *claudeDialect) ended(f *feed, e gjson.Result) {
+func (d *claudeDialect) result(f *feed, e gjson.Result) {
 	used := claudeUsage(e.Get("usage"))
 	used.Turns = int(tokens(e.Get("num_turns")))
 	f.use(used)

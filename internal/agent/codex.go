@@ -47,18 +47,18 @@ func (c codex) Command(inv Invocation) (Command, error) {
 	return cmd, c.mount(&cmd, inv)
 }
 
-// quoted is a string as TOML has it: a JSON string is one.
-func quoted(s string) string {
-	b, err := json.Marshal(s)
+// quoted is a value as JSON has it, which is how TOML has texts and lists of them.
+func quoted(v any) string {
+	b, err := json.Marshal(v)
 	if err != nil {
-		return `""`
+		return `""` // texts, and lists and maps of texts, can always be written
 	}
 	return string(b)
 }
 
 // NewParser implements Backend.
 func (c codex) NewParser(emit func(Activity)) Parser {
-	return newFeed(emit, &codexDialect{begun: map[string]bool{}})
+	return newFeed(emit, &codexDialect{seen: map[string]bool{}})
 }
 
 // codexDialect reads what codex exec prints with --json.
@@ -70,7 +70,7 @@ func (c codex) NewParser(emit func(Activity)) Parser {
 //   - The counts of turn.completed are of the whole thread, so the last one
 //     counts; they include what came from the cache.
 type codexDialect struct {
-	begun map[string]bool // the items whose start was seen
+	seen map[string]bool // the items whose start was seen
 }
 
 func (d *codexDialect) event(f *feed, kind string, e gjson.Result) bool {
@@ -121,13 +121,13 @@ func (d *codexDialect) item(f *feed, event string, item gjson.Result) bool {
 	case "error":
 		f.other(text(item.Get("message")))
 	case "command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call":
-		seen := d.begun[id]
+		known := d.seen[id]
 		if event == "item.completed" {
-			delete(d.begun, id)
-		} else if len(d.begun) < maxIDs {
-			d.begun[id] = true
+			delete(d.seen, id)
+		} else if len(d.seen) < maxIDs {
+			d.seen[id] = true
 		}
-		if !seen {
+		if !known {
 			d.call(f, kind, item)
 		}
 	default: // reasoning, todo_list and whatever comes next

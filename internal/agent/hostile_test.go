@@ -121,16 +121,16 @@ func TestManyPiecesOfAMessage(t *testing.T) {
 // TestLongIDsAreNotKept: items that never end, each with an id of its own.
 func TestLongIDsAreNotKept(t *testing.T) {
 	t.Parallel()
-	d := &codexDialect{begun: map[string]bool{}}
+	d := &codexDialect{seen: map[string]bool{}}
 	f := newFeed(nil, d)
 	for i := range 3 {
 		id := fmt.Sprintf("%d%s", i, strings.Repeat("x", 1<<20))
 		_, _ = fmt.Fprintf(f, `{"type":"item.started","item":{"id":%q,"type":"web_search"}}`+"\n", id)
 	}
-	if len(d.begun) != 3 {
-		t.Errorf("%d items", len(d.begun))
+	if len(d.seen) != 3 {
+		t.Errorf("%d items", len(d.seen))
 	}
-	for id := range d.begun {
+	for id := range d.seen {
 		if len(id) > maxID {
 			t.Errorf("an id of %d bytes is kept", len(id))
 		}

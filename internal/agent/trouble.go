@@ -22,7 +22,7 @@ func (o Outcome) DoFirst() string {
 			"(AGENTS.md, CLAUDE.md), or use a model with a larger context",
 		OutcomeMissing: "put the program where the sandbox sees it, in the image or in a system directory such as " +
 			"/usr/local/bin (homes and /tmp are hidden from agents); where the agent is a wrapper, name its own " +
-			"program with --agent-path",
+			"program with --agent-path, or show what it needs with --show",
 	}[o]
 }
 
@@ -30,13 +30,6 @@ func (o Outcome) DoFirst() string {
 func (o Outcome) Waits() bool {
 	return o == OutcomeRateLimited || o == OutcomeUnavailable || o == OutcomeRefused
 }
-
-// limitRE are the words with which a CLI reports that a plan's or an account's limit is
-// reached; they begin what it reports.
-var limitRE = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?i:you(?:['’]ve| have|['’]re|) (?:hit|reached|exceeded|exhausted|used up|out of) |` +
-		`(?:[\w-]+ ){0,4}(?:limit|quota) (?:was |has been )?(?:reached|exceeded|hit)\b)`)
-})
 
 // apiErrorRE is how Claude Code passes on the answer of an API.
 var apiErrorRE = sync.OnceValue(func() *regexp.Regexp {
@@ -53,8 +46,8 @@ func readError(line string) Outcome {
 		}
 		r.status = status
 	}
-	if limitRE().MatchString(r.message) {
-		return OutcomeRateLimited
+	if classifyWords(r.message) == OutcomeRateLimited {
+		return OutcomeRateLimited // whatever status it came with
 	}
 	if why := r.outcome(); why != OutcomeErrored {
 		return why

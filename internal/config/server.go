@@ -167,6 +167,8 @@ type Sandbox struct {
 	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
 	// or none.
 	LocalIsolation string
+	// Show are files and directories that commands in the local sandbox may read.
+	Show []string
 	// Memory is in bytes.
 	Memory int64
 	// CPUs counts cores and may be a fraction.
@@ -235,7 +237,8 @@ type serverFile struct {
 		Files  whole    `yaml:"files"`
 		Caches bytesize `yaml:"caches"`
 
-		LocalIsolation string `yaml:"local_isolation"`
+		LocalIsolation string   `yaml:"local_isolation"`
+		Show           []string `yaml:"show"`
 	} `yaml:"sandbox"`
 	AllowLocalSandbox bool             `yaml:"allow_local_sandbox"`
 	Limits            serverLimitsFile `yaml:"limits"`
@@ -441,7 +444,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 		},
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
-			LocalIsolation: f.Sandbox.LocalIsolation, Memory: int64(f.Sandbox.Memory),
+			LocalIsolation: f.Sandbox.LocalIsolation, Show: allWithin(dir, f.Sandbox.Show), Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
 		},
@@ -669,6 +672,14 @@ func within(dir, path string) string {
 		return path
 	}
 	return filepath.Join(dir, path)
+}
+
+func allWithin(dir string, paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		out = append(out, within(dir, path))
+	}
+	return out
 }
 
 // problemsError folds problems into one error for a person.

@@ -108,6 +108,7 @@ model:
 sandbox:
   kind: local
   local_isolation: bwrap
+  show: [/opt/tools, tools]
   image: agent:1
   memory: 512m
   cpus: 0.5
@@ -179,7 +180,7 @@ log:
 			},
 		},
 		Sandbox: config.Sandbox{
-			Kind: "local", LocalIsolation: "bwrap", Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
+			Kind: "local", LocalIsolation: "bwrap", Show: []string{"/opt/tools", "/etc/ralph/tools"}, Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
 			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30,
 		},
 		AllowLocalSandbox: true,

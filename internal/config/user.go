@@ -20,7 +20,7 @@ const UserFile = "ralph/config.yml"
 // zero value says nothing. Its keys are those of the server's file.
 type User struct {
 	Agent Agent
-	// Sandbox has Kind, Image, Devcontainer and LocalIsolation only.
+	// Sandbox has Kind, Image, Devcontainer, LocalIsolation and Show only.
 	Sandbox Sandbox
 	// Limits are zero where the file names none.
 	Limits run.Limits
@@ -31,10 +31,11 @@ type User struct {
 type userFile struct {
 	Agent   agentFile `yaml:"agent"`
 	Sandbox struct {
-		Kind           string `yaml:"kind"`
-		Image          string `yaml:"image"`
-		Devcontainer   bool   `yaml:"devcontainer"`
-		LocalIsolation string `yaml:"local_isolation"`
+		Kind           string   `yaml:"kind"`
+		Image          string   `yaml:"image"`
+		Devcontainer   bool     `yaml:"devcontainer"`
+		LocalIsolation string   `yaml:"local_isolation"`
+		Show           []string `yaml:"show"`
 	} `yaml:"sandbox"`
 	Limits limitsFile `yaml:"limits"`
 	Egress struct {
@@ -76,7 +77,7 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 		Agent: f.Agent.agent(dir),
 		Sandbox: Sandbox{
 			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
-			LocalIsolation: f.Sandbox.LocalIsolation,
+			LocalIsolation: f.Sandbox.LocalIsolation, Show: allWithin(dir, f.Sandbox.Show),
 		},
 		Limits: limits(f.Limits, report),
 		Egress: f.Egress.Allow,

@@ -64,12 +64,8 @@ const (
 // accident.
 const maxFlaky = 5
 
-// How often a gate is run again because of tests that may be flaky, and because
-// of tests that are known to be.
-const (
-	reruns      = 1
-	flakyReruns = 3
-)
+// reruns is how often a gate is run again because of tests that may be flaky.
+const reruns = 1
 
 // maxTold bounds the tests a verdict names.
 const maxTold = 10
@@ -83,8 +79,6 @@ type Results struct {
 	Base *Result
 	// Again is how it ended on the proposal each time it was run once more.
 	Again []Result
-	// Flaky are tests that were seen to pass and fail on one tree, in order.
-	Flaky []string
 	// SameTests: all tests that ran on Base are in the proposal's tree, too.
 	SameTests bool
 	// Old: it ran with tests and runner files as they were. A test that could not even be
@@ -172,11 +166,7 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 				Note: fmt.Sprintf("%s failed once and passed on retry: %s", strs.Count(len(fresh), "test"), list(fresh)),
 			}, Nothing
 		}
-		most := reruns
-		if len(without(left, r.Flaky)) == 0 {
-			most = flakyReruns
-		}
-		if len(r.Again) < most {
+		if len(r.Again) < reruns {
 			return Verdict{}, Again
 		}
 		fresh = left

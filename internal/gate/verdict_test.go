@@ -34,7 +34,6 @@ func TestJudge(t *testing.T) {
 		first   gate.Result
 		base    *gate.Result
 		again   []gate.Result
-		flaky   []string
 		want    gate.Standing
 		need    gate.Need
 	}
@@ -50,22 +49,6 @@ func TestJudge(t *testing.T) {
 			name: "flaky beside known ones", first: red("a", "b"), base: ref(red("a")), again: again(red("a")), want: gate.Flaky,
 		},
 		{name: "another one fails the second time", first: red("a"), base: &green, again: again(red("b")), want: gate.Failed},
-		{
-			name: "known to be flaky", first: red("a"), base: &green, again: again(red("a")), flaky: []string{"a"},
-			need: gate.Again,
-		},
-		{
-			name: "known to be flaky, and passes late", first: red("a"), base: &green, again: again(red("a"), red("a"), green),
-			flaky: []string{"a"}, want: gate.Flaky,
-		},
-		{
-			name: "known to be flaky, yet never passes", first: red("a"), base: &green,
-			again: again(red("a"), red("a"), red("a")), flaky: []string{"a"}, want: gate.Failed,
-		},
-		{
-			name: "known to be flaky, beside one that is not", first: red("a", "b"), base: &green, again: again(red("a", "b")),
-			flaky: []string{"a"}, want: gate.Failed,
-		},
 		{
 			name: "goal of the run that names what failed before", gate: gate.Gate{When: gate.Final}, first: red("a"),
 			base: ref(red("a")), again: again(red("a")), want: gate.Failed,
@@ -139,7 +122,7 @@ func TestJudge(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, need := gate.Judge(tt.gate, tt.quality, run.Task{Title: tt.task},
-				gate.Results{First: tt.first, Base: tt.base, Again: tt.again, Flaky: tt.flaky, SameTests: tt.base != nil})
+				gate.Results{First: tt.first, Base: tt.base, Again: tt.again, SameTests: tt.base != nil})
 			if got.Standing != tt.want || need != tt.need {
 				t.Errorf("standing %q, need %d; want %q, %d (%s)", got.Standing, need, tt.want, tt.need, got.Note)
 			}

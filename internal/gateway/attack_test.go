@@ -3,15 +3,12 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
@@ -394,74 +391,6 @@ func TestI6ProviderLimitsPassAsTheyAre(t *testing.T) {
 		if m := tr.settled(t); m.Cost != 0 || m.Tokens != (spend.Tokens{}) || len(tr.report(t).Refused) != 0 {
 			t.Errorf("%d: %+v", status, tr.report(t))
 		}
-	}
-}
-
-// BenchmarkFirstByte is a gateway in front of nothing at all: the difference is
-// what it adds. The request is as large as that of a coding agent. Bar: 2 ms.
-func BenchmarkFirstByte(b *testing.B) {
-	body := []byte(`{"model":"claude-sonnet-4-5","max_tokens":100,"messages":[{"role":"user","content":"` +
-		strings.Repeat("some text of a prompt, ", 5000) + `"}]}`)
-	u := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(w, answers[0].answer)
-	})
-	direct := httptest.NewServer(u)
-	b.Cleanup(direct.Close)
-	ask := func(url string) func() time.Duration {
-		return func() time.Duration {
-			return firstByte(b, http.DefaultClient, func() *http.Request {
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url+"/v1/messages", bytes.NewReader(body))
-				if err != nil {
-					b.Fatal(err)
-				}
-				req.Header.Set("X-Api-Key", runToken)
-				return req
-			})
-		}
-	}
-	added(b, ask(direct.URL), ask(try(b, u, "anthropic", 0, nil).url))
-}
-
-// firstByte is the time from a request to the first byte of its answer's body.
-func firstByte(b *testing.B, c *http.Client, make func() *http.Request) time.Duration {
-	b.Helper()
-	req := make()
-	begin := time.Now()
-	resp, err := c.Do(req)
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, err = io.ReadFull(resp.Body, []byte{0})
-	took := time.Since(begin)
-	_, rest := io.Copy(io.Discard, resp.Body)
-	if err := errors.Join(err, rest, resp.Body.Close()); err != nil || resp.StatusCode != http.StatusOK {
-		b.Fatal(resp.Status, err)
-	}
-	return took
-}
-
-// added reports the medians of two ways to the same, asked in turn, and wants the
-// second to take at most 2 ms more.
-func added(b *testing.B, direct, gateway func() time.Duration) {
-	b.Helper()
-	const rounds = 200
-	var medians [2]time.Duration
-	for b.Loop() {
-		var took [2][]time.Duration
-		for range rounds {
-			took[0], took[1] = append(took[0], direct()), append(took[1], gateway())
-		}
-		for i := range took {
-			slices.Sort(took[i])
-			medians[i] = took[i][rounds/2]
-		}
-	}
-	more := medians[1] - medians[0]
-	b.ReportMetric(float64(medians[0].Microseconds()), "µs-direct")
-	b.ReportMetric(float64(more.Microseconds()), "µs-added")
-	if more > 2*time.Millisecond {
-		b.Errorf("the gateway adds %s to the first byte, and may add 2 ms", more)
 	}
 }
 

@@ -783,31 +783,3 @@ func TestEgressIsChecked(t *testing.T) {
 		t.Errorf("a gateway without a model: %v", err)
 	}
 }
-
-// BenchmarkTunnel is what the proxy adds to a request over a connection that is
-// open, and to one that needs a connection of its own. Bar: 2 ms.
-func BenchmarkTunnel(b *testing.B) {
-	n := newInternet(b, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "package") })
-	n.open(b, egress.List{registry}, []string{registry})
-	direct := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: n.certs, ServerName: registry, MinVersion: tls.VersionTLS12},
-		DialContext:     n.dial,
-	}}
-	ask := func(b *testing.B, c *http.Client, fresh bool) func() time.Duration {
-		return func() time.Duration {
-			if fresh {
-				c.CloseIdleConnections()
-			}
-			return firstByte(b, c, func() *http.Request {
-				req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, "https://"+registry, nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				return req
-			})
-		}
-	}
-	for name, fresh := range map[string]bool{"open": false, "fresh": true} {
-		b.Run(name, func(b *testing.B) { added(b, ask(b, direct, fresh), ask(b, n.client(b, netToken), fresh)) })
-	}
-}

@@ -7,77 +7,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 // maxEvent bounds one event of a stream, or an answer that is no stream, of
 // which the use is read. OpenAI repeats the whole answer in its last event.
 const maxEvent = 8 << 20
-
-// wireUsage is the use as Anthropic and OpenAI tell it.
-type wireUsage struct {
-	wireTokens
-
-	// Iterations are the parts of an answer that was sampled more than once. Where
-	// there was a compaction the counts beside it leave that out.
-	Iterations    []wireTokens       `json:"iterations"`
-	ServerToolUse map[string]float64 `json:"server_tool_use"`
-	ServiceTier   string             `json:"service_tier"`
-	Speed         string             `json:"speed"`
-	InferenceGeo  string             `json:"inference_geo"`
-
-	InputTokensDetails struct {
-		CachedTokens int64 `json:"cached_tokens"`
-	} `json:"input_tokens_details"`
-
-	PromptTokens        int64 `json:"prompt_tokens"`
-	CompletionTokens    int64 `json:"completion_tokens"`
-	PromptTokensDetails struct {
-		CachedTokens int64 `json:"cached_tokens"`
-	} `json:"prompt_tokens_details"`
-}
-
-type wireTokens struct {
-	InputTokens              int64 `json:"input_tokens"`
-	OutputTokens             int64 `json:"output_tokens"`
-	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"`
-	CacheReadInputTokens     int64 `json:"cache_read_input_tokens"`
-	CacheCreation            struct {
-		Ephemeral1h int64 `json:"ephemeral_1h_input_tokens"`
-	} `json:"cache_creation"`
-}
-
-// wireEvent is an event of a stream, or a whole answer, of any of the APIs.
-type wireEvent struct {
-	Type    string     `json:"type"`
-	Usage   *wireUsage `json:"usage"`
-	Message struct {
-		Usage *wireUsage `json:"usage"`
-	} `json:"message"`
-	Delta struct {
-		StopReason string `json:"stop_reason"`
-	} `json:"delta"`
-	ServiceTier string `json:"service_tier"`
-	Response    struct {
-		Usage       *wireUsage `json:"usage"`
-		ServiceTier string     `json:"service_tier"`
-	} `json:"response"`
-	Choices       []struct{} `json:"choices"`
-	UsageMetadata *struct {
-		PromptTokenCount        int64  `json:"promptTokenCount"`
-		CachedContentTokenCount int64  `json:"cachedContentTokenCount"`
-		CandidatesTokenCount    int64  `json:"candidatesTokenCount"`
-		ThoughtsTokenCount      int64  `json:"thoughtsTokenCount"`
-		ToolUsePromptTokenCount int64  `json:"toolUsePromptTokenCount"`
-		ServiceTier             string `json:"serviceTier"`
-	} `json:"usageMetadata"`
-	Candidates []struct {
-		FinishReason string `json:"finishReason"`
-	} `json:"candidates"`
-	PromptFeedback struct {
-		BlockReason string `json:"blockReason"`
-	} `json:"promptFeedback"`
-}
 
 // What providers charge for besides tokens at list prices. None of it is asked for
 // through this gateway; an account may have it for every request.
@@ -177,50 +114,56 @@ func (u *usage) event(line []byte) {
 	}
 }
 
+// read takes an event of a stream, or a whole answer, of the form's API.
 func (u *usage) read(data []byte) {
-	var e wireEvent
-	if json.Unmarshal(data, &e) != nil {
+	if !gjson.ValidBytes(data) {
 		return
 	}
+	e := gjson.ParseBytes(data)
 	switch u.form {
 	case formMessages:
-		if e.Message.Usage != nil { // message_start
-			u.anthropic(*e.Message.Usage)
-		}
-		if e.Usage != nil { // message_delta, or the whole
-			u.anthropic(*e.Usage)
-		}
-		u.final = u.final || u.input && (!u.events || e.Delta.StopReason != "" || e.Type == "message_stop")
+		u.anthropic(e.Get("message.usage")) // message_start
+		u.anthropic(e.Get("usage"))         // message_delta, or the whole
+		u.final = u.final || u.input &&
+			(!u.events || e.Get("delta.stop_reason").String() != "" || e.Get("type").String() == "message_stop")
 	case formResponses:
-		r, tier := e.Usage, e.ServiceTier
 		if u.events { // response.completed and its like
-			r, tier = e.Response.Usage, e.Response.ServiceTier
+			e = e.Get("response")
 		}
-		if r != nil {
-			u.set(r.InputTokens, r.InputTokensDetails.CachedTokens, r.OutputTokens)
-			u.dearer(cmp.Or(tier, r.ServiceTier), "", "")
+		if c := e.Get("usage"); c.IsObject() {
+			u.set(count(c, "input_tokens"), count(c, "input_tokens_details.cached_tokens"), count(c, "output_tokens"))
+			u.dearer(cmp.Or(e.Get("service_tier").String(), c.Get("service_tier").String()), "", "")
 			u.final = true
 		}
 	case formChat:
-		if c := e.Usage; c != nil {
-			u.set(c.PromptTokens, c.PromptTokensDetails.CachedTokens, c.CompletionTokens)
-			u.dearer(cmp.Or(e.ServiceTier, c.ServiceTier), "", "")
+		if c := e.Get("usage"); c.IsObject() {
+			u.set(count(c, "prompt_tokens"), count(c, "prompt_tokens_details.cached_tokens"), count(c, "completion_tokens"))
+			u.dearer(cmp.Or(e.Get("service_tier").String(), c.Get("service_tier").String()), "", "")
 			// Some providers count in every event.
-			u.final = !u.events || len(e.Choices) == 0
+			u.final = !u.events || e.Get("choices.#").Int() == 0
 		}
 	case formGenerate:
-		if g := e.UsageMetadata; g != nil {
-			u.set(g.PromptTokenCount+g.ToolUsePromptTokenCount, g.CachedContentTokenCount, g.CandidatesTokenCount+
-				g.ThoughtsTokenCount)
-			u.dearer(g.ServiceTier, "", "")
+		if c := e.Get("usageMetadata"); c.IsObject() {
+			u.set(count(c, "promptTokenCount")+count(c, "toolUsePromptTokenCount"), count(c, "cachedContentTokenCount"),
+				count(c, "candidatesTokenCount")+count(c, "thoughtsTokenCount"))
+			u.dearer(c.Get("serviceTier").String(), "", "")
 			// A prompt that is blocked has no candidate.
-			u.final = u.final || e.PromptFeedback.BlockReason != ""
-			for _, c := range e.Candidates {
-				u.final = u.final || c.FinishReason != ""
-			}
+			u.final = u.final || e.Get("promptFeedback.blockReason").String() != "" ||
+				e.Get(`candidates.#(finishReason!="").finishReason`).String() != ""
 		}
 	}
 }
+
+// count is a number of tokens, within bounds that keep sums of them sane.
+func count(v gjson.Result, path string) int64 {
+	return int64(min(max(v.Get(path).Num, 0), maxCount))
+}
+
+const (
+	maxCount = 1 << 40
+	// maxUses bounds the uses of a provider's tools that are charged for one answer.
+	maxUses = 1 << 20
+)
 
 // dearer takes note of what raises the price of an answer's tokens.
 func (u *usage) dearer(tier, speed, place string) {
@@ -238,48 +181,44 @@ func (u *usage) dearer(tier, speed, place string) {
 }
 
 // anthropic takes counts that replace those before; a delta repeats only some.
-func (u *usage) anthropic(w wireUsage) {
-	latest := func(old *int64, n int64) {
+func (u *usage) anthropic(c gjson.Result) {
+	if !c.IsObject() {
+		return
+	}
+	// An answer may be sampled more than once. Where there was a compaction the counts
+	// beside these parts leave it out.
+	all := func(path string) int64 {
+		var parts int64
+		c.Get("iterations").ForEach(func(_, part gjson.Result) bool {
+			parts = min(parts+count(part, path), maxCount)
+			return true
+		})
+		return max(count(c, path), parts)
+	}
+	written := all("cache_creation_input_tokens")
+	long := min(all("cache_creation.ephemeral_1h_input_tokens"), written)
+	for latest, n := range map[*int64]int64{
+		&u.use.Input: all("input_tokens"), &u.use.Output: all("output_tokens"), &u.use.CacheWrite: written - long,
+		&u.use.CacheWriteLong: long, &u.use.CacheRead: all("cache_read_input_tokens"),
+	} {
 		if n > 0 {
-			*old = min(n, maxCount)
+			*latest = n
 		}
 	}
-	t := w.wireTokens
-	var sum wireTokens
-	add := func(to *int64, n int64) { *to = min(*to+min(max(n, 0), maxCount), maxCount) }
-	for _, i := range w.Iterations {
-		add(&sum.InputTokens, i.InputTokens)
-		add(&sum.OutputTokens, i.OutputTokens)
-		add(&sum.CacheCreationInputTokens, i.CacheCreationInputTokens)
-		add(&sum.CacheReadInputTokens, i.CacheReadInputTokens)
-		add(&sum.CacheCreation.Ephemeral1h, i.CacheCreation.Ephemeral1h)
-	}
-	written := max(t.CacheCreationInputTokens, sum.CacheCreationInputTokens)
-	long := min(max(t.CacheCreation.Ephemeral1h, sum.CacheCreation.Ephemeral1h, 0), written)
-	latest(&u.use.Input, max(t.InputTokens, sum.InputTokens))
-	latest(&u.use.CacheWrite, written-long)
-	latest(&u.use.CacheWriteLong, long)
-	latest(&u.use.CacheRead, max(t.CacheReadInputTokens, sum.CacheReadInputTokens))
-	latest(&u.use.Output, max(t.OutputTokens, sum.OutputTokens))
 	var uses float64
-	for _, n := range w.ServerToolUse {
-		uses += min(max(n, 0), maxUses)
-	}
-	u.use.Fees = max(u.use.Fees, toolFee*spend.USD(min(uses, maxUses)))
-	u.dearer(w.ServiceTier, w.Speed, w.InferenceGeo)
+	c.Get("server_tool_use").ForEach(func(_, n gjson.Result) bool {
+		uses = min(uses+max(n.Num, 0), maxUses)
+		return true
+	})
+	u.use.Fees = max(u.use.Fees, toolFee*spend.USD(uses))
+	u.dearer(c.Get("service_tier").String(), c.Get("speed").String(), c.Get("inference_geo").String())
 	u.input = true
 }
 
-// maxUses bounds the uses of a provider's tools that are charged for one answer.
-const maxUses = 1 << 20
-
-// maxCount bounds a count of tokens, so that sums of them stay sane.
-const maxCount = 1 << 40
-
 func (u *usage) set(input, cached, output int64) {
-	input = min(max(input, 0), maxCount)
-	cached = min(max(cached, 0), input)
-	u.use.Tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(max(output, 0), maxCount)}
+	input = min(input, maxCount)
+	cached = min(cached, input)
+	u.use.Tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(output, maxCount)}
 	u.input = true
 }
 

@@ -89,7 +89,9 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 	}
 	total := int64(0)
 	for _, e := range x.entries {
-		total += int64(e.Stat.Size)
+		if !e.Filled {
+			total += int64(e.Stat.Size)
+		}
 	}
 	if total > maxAgentTree {
 		return nil
@@ -236,7 +238,7 @@ func (c *agentClone) fetch(ctx context.Context, x *index, want cloneNote) error 
 	}
 	var missing bytes.Buffer
 	for _, e := range x.entries {
-		if e.Withheld && e.Mode != ModeSubmodule {
+		if (e.Withheld && e.Mode != ModeSubmodule || e.Filled) && e.Submodule == "" {
 			missing.WriteString(e.Path + "\x00")
 		}
 	}

@@ -13,8 +13,10 @@
 //     git dir the agent can write. Exporting a tree and taking a snapshot of a
 //     directory are done here, file by file, relative to open directories and
 //     without following a link; git gets contents as files of our own.
-//     So there is no attribute, filter, hook, monitor, alternate or
+//     So there is no filter, hook, monitor, alternate or
 //     included config of the agent's that could take effect: nothing reads them.
+//     Copies of .gitignore and .gitattributes files, in a directory of the host's own,
+//     tell git what is ignored and how lines end.
 //   - The git program is used on the host's own git dirs only (a bare mirror
 //     that this package made, or the person's own repository on the command
 //     line), with hooks, monitors, external diffs, text conversions, lazy

@@ -54,9 +54,10 @@ func (h *helper) ask(ctx context.Context, send func(w io.Writer) error, receive 
 		p := h.process
 		p.idle.Stop()
 		cut := context.AfterFunc(ctx, p.stop)
-		if err = send(p.in); err == nil {
-			_, err = p.out.Peek(1)
-		}
+		// At the same time, since the answer may begin before the question ends.
+		sent := make(chan error, 1)
+		go func() { sent <- send(p.in) }()
+		_, err = p.out.Peek(1)
 		if err != nil && used && ctx.Err() == nil {
 			cut()
 			h.end()
@@ -64,6 +65,9 @@ func (h *helper) ask(ctx context.Context, send func(w io.Writer) error, receive 
 		}
 		if err == nil {
 			err = receive(p.out)
+		}
+		if err == nil {
+			err = <-sent
 		}
 		if cut() && err == nil {
 			p.idle.Reset(helperIdle)

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -59,11 +60,11 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	if err := borrow(view, objects, shallow); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
-	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
+	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top, lfs: filepath.Join(common, "lfs", "objects")}
 	if err := r.refuseConfigOfTree(ctx, common); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
-	if r.ignored, err = r.personalIgnores(ctx, exclude); err != nil {
+	if r.excludes, err = r.personalIgnores(ctx, exclude); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
 	if r.config, err = r.emptyFilters(ctx); err != nil {
@@ -118,35 +119,33 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// personalIgnores reads the person's ignore rules: those of core.excludesFile, and then those of
-// info/exclude, which win.
-func (r *Repo) personalIgnores(ctx context.Context, exclude string) (rules []*ignoreRule, err error) {
+// personalIgnores makes a file of the person's ignore rules: those of core.excludesFile, and then
+// those of info/exclude, which win.
+func (r *Repo) personalIgnores(ctx context.Context, exclude string) (string, error) {
 	out, err := r.refs(ctx, call{args: []string{"config", "--type=path", "-z", "core.excludesFile"}, personal: true})
 	if err != nil && exitCode(err) != 1 {
-		return nil, err
+		return "", err
 	}
 	personal := strings.TrimSuffix(string(out), "\x00")
 	if err != nil { // git's own default
 		personal = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
 	}
+	var all []byte
 	for _, file := range []string{personal, exclude} {
 		data, err := os.ReadFile(file) // #nosec G304,G703 -- the person's own
-		if errors.Is(err, fs.ErrNotExist) || file == "" {
-			continue
-		}
-		var more []*ignoreRule
-		if err == nil {
-			more, err = parseIgnore(data)
-		}
-		if err != nil {
-			return nil, &run.UserError{
-				Message: fmt.Sprintf("the ignore rules in %s cannot be followed: %v", quotePath(file), err),
-				Hint:    "shorten that file, or make it readable", Err: err,
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && file != "" {
+			return "", &run.UserError{
+				Message: fmt.Sprintf("the ignore rules in %s cannot be read: %v", quotePath(file), err),
+				Hint:    "make that file readable", Err: err,
 			}
 		}
-		rules = append(rules, more...)
+		all = append(append(all, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))...), '\n')
 	}
-	return rules, nil
+	if len(bytes.TrimSpace(all)) == 0 {
+		return "", nil
+	}
+	own := filepath.Join(r.view, "ignore")
+	return own, ensureFile(own, string(all))
 }
 
 // refuseConfigOfTree refuses a configuration that files of the checkout are part of, with a
@@ -393,56 +392,6 @@ func conflictPaths(said string) (paths []string, conflict bool) {
 		}
 	}
 	return paths, conflict
-}
-
-// CreateBranch makes a branch at a commit. ErrStale where it exists.
-func (r *Repo) CreateBranch(ctx context.Context, branch string, at OID) error {
-	if !ValidBranch(branch) {
-		return fmt.Errorf("create branch %s: not a branch name", quote(branch))
-	}
-	return r.UpdateRef(ctx, branchRef(branch), at, "")
-}
-
-// Checkout makes an existing branch the current one and advances the
-// checkout to it. ErrNotFound where there is no such branch, a *run.UserError
-// where another linked work tree has it checked out, a *ConflictError where
-// changes would be lost.
-func (r *Repo) Checkout(ctx context.Context, branch string) error {
-	if !ValidBranch(branch) {
-		return fmt.Errorf("checkout %s: not a branch name", quote(branch))
-	}
-	current, head, err := r.Head(ctx)
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	if current == branch {
-		return nil
-	}
-	name, err := r.Free(ctx, branch)
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	if name != head {
-		oldTree, err := r.TreeOf(ctx, head)
-		if err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-		newTree, err := r.TreeOf(ctx, name)
-		if err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-		if err := r.AdvanceCheckout(ctx, oldTree, newTree); err != nil {
-			return fmt.Errorf("checkout %s: %w", branch, err)
-		}
-	}
-	_, err = r.refs(ctx, call{
-		args: []string{"symbolic-ref", "-m", "ralph", "HEAD", branchRef(branch)},
-		env:  []string{"GIT_COMMITTER_NAME=ralph", "GIT_COMMITTER_EMAIL=ralph@localhost"},
-	})
-	if err != nil {
-		return fmt.Errorf("checkout %s: %w", branch, err)
-	}
-	return nil
 }
 
 // Free gives the tip of a branch that no work tree has checked out. ErrNotFound where

@@ -141,11 +141,12 @@ func TestIgnored(t *testing.T) {
 	}
 }
 
-func TestCheckoutAndBranches(t *testing.T) {
+// TestHead: what is checked out, from below the top and detached.
+func TestHead(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	dir := person(t, files{"a": "1", "d/x": "x"})
-	r := open(t, filepath.Join(dir, "d")) // from below the top
+	r := open(t, filepath.Join(dir, "d"))
 	if got, err := filepath.EvalSymlinks(dir); err != nil || r.Top() != got {
 		t.Errorf("top %q, want %q, %v", r.Top(), got, err)
 	}
@@ -153,54 +154,35 @@ func TestCheckoutAndBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.CreateBranch(ctx, "ralph/x", head); err != nil {
-		t.Fatal(err)
+	mustGit(t, dir, "checkout", "-q", "--detach")
+	if branch, oid, err := r.Head(ctx); err != nil || branch != "" || oid != head {
+		t.Errorf("detached: %q %s %v", branch, oid, err)
 	}
-	if err := r.CreateBranch(ctx, "ralph/x", head); !errors.Is(err, ErrStale) {
-		t.Errorf("creating it again: %v", err)
-	}
-	if err := r.Checkout(ctx, "ralph/x"); err != nil {
-		t.Fatal(err)
-	}
-	tree, err := advance(t, r, TreeEdit{Path: "a", Data: []byte("2")}, TreeEdit{Path: "n", Data: []byte("n")})
+}
+
+// TestRefs: the refs below a prefix, with their commits and dates.
+func TestRefs(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	r := open(t, person(t, files{"a": "1"}))
+	_, head, err := r.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit, err := r.CommitTree(ctx, CommitSpec{
-		Tree: tree, Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.UpdateRef(ctx, "refs/heads/ralph/x", commit, head); err != nil {
-		t.Fatal(err)
-	}
-	for _, step := range []struct{ branch, a string }{{"main", "1"}, {"ralph/x", "2"}, {"ralph/x", "2"}} {
-		if err := r.Checkout(ctx, step.branch); err != nil {
+	for _, name := range []string{"refs/ralph/r2/T1", "refs/ralph/r1/T2"} {
+		if err := r.UpdateRef(ctx, name, head, ""); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(got) != step.a {
-			t.Errorf("on %s, a holds %q, %v", step.branch, got, err)
-		}
-		if got := mustGit(t, dir, "status", "--porcelain", "--branch"); got != "## "+step.branch {
-			t.Errorf("status %q", got)
+		if err := r.UpdateRef(ctx, name, head, ""); !errors.Is(err, ErrStale) {
+			t.Errorf("made again: %v", err)
 		}
 	}
-	if err := r.Checkout(ctx, "nonesuch"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("checking out what is not there: %v", err)
+	all, err := r.Refs(ctx, "refs/ralph/")
+	if err != nil || len(all) != 2 || all[0].Name != "refs/ralph/r1/T2" || all[1].OID != head || all[0].When.IsZero() {
+		t.Errorf("%+v, %v", all, err)
 	}
-	for _, bad := range []string{"-f", "HEAD", "a b", "", "../x"} {
-		if err := r.Checkout(ctx, bad); err == nil {
-			t.Errorf("checked out %q", bad)
-		}
-		if err := r.CreateBranch(ctx, bad, head); err == nil {
-			t.Errorf("created %q", bad)
-		}
-	}
-
-	mustGit(t, dir, "checkout", "-q", "--detach")
-	if branch, oid, err := r.Head(ctx); err != nil || branch != "" || oid != commit {
-		t.Errorf("detached: %q %s %v", branch, oid, err)
+	if all, err := r.Refs(ctx, "refs/ralph/r3/"); err != nil || len(all) != 0 {
+		t.Errorf("of none: %+v, %v", all, err)
 	}
 }
 
@@ -234,9 +216,9 @@ func TestLinkedWorktree(t *testing.T) {
 			t.Errorf("%s: %q", d, got)
 		}
 	}
-	err = r.Checkout(ctx, "main")
+	_, err = r.Free(ctx, "main")
 	if _, ok := errors.AsType[*run.UserError](err); !ok {
-		t.Errorf("checking out a branch that is checked out elsewhere: %v", err)
+		t.Errorf("a branch that is checked out elsewhere: %v", err)
 	}
 }
 

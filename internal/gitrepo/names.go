@@ -185,7 +185,7 @@ func badTarget(p, target string) string {
 		return "symbolic link out of the tree"
 	}
 	switch strings.ToLower(path.Base(p)) {
-	case ".gitmodules", ".gitattributes", ".gitignore", ".mailmap":
+	case ".gitmodules", attributesFile, ignoreFile, ".mailmap":
 		return "symbolic link in place of a file that git reads"
 	}
 	return ""

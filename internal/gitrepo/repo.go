@@ -21,8 +21,11 @@ type Repo struct {
 	// config holds options that outrank the repository's own configuration.
 	config []string
 	remote Remote
-	// ignored are the rules that the person's git adds to those of .gitignore files.
-	ignored []*ignoreRule
+	// lfs is the directory of the contents that Git LFS keeps, "" for none.
+	lfs string
+	// excludes is a file of the rules that the person's git adds to those of .gitignore
+	// files, "" for none.
+	excludes string
 }
 
 // refs runs git on the repository's own git dir: plumbing that reads and moves

@@ -37,6 +37,9 @@ type Snapshot struct {
 	// a file of the tree before, that file is kept as it was. It is at most 100
 	// long.
 	Refused []Refusal
+	// LeftOut are untracked directories that tools make: they are neither in the tree nor a
+	// fault of the work. It is at most 100 long.
+	LeftOut []Refusal
 	// Nested are the directories that have a .git of their own. It is not part of
 	// the tree; the rest of what they hold is.
 	Nested []string
@@ -47,7 +50,7 @@ type Snapshot struct {
 // ignored, and so is that of a repository made further down. Where there are too
 // many files, or too many bytes are new, nothing is stored: the tree is the one
 // before and Refused says so.
-func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
+func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	old, err := w.load()
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
@@ -61,27 +64,37 @@ func (w *Worktree) Snapshot(ctx context.Context) (Snapshot, error) {
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
 	}
-	err = s.dir(ctx, root, "", newScope(w.repo.ignored), 0)
-	if err == nil {
-		var full bool
-		if full, err = w.repo.full(s.newBytes+int64(s.newFiles)*block, w.MaxFork); full && err == nil {
-			err = tooMuchError(fmt.Sprintf("more than %d MiB in what this run has kept of its attempts", w.MaxFork>>20))
-		}
+	if s.rules, err = w.newRules(ctx); err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	if tooMuch, ok := errors.AsType[tooMuchError](err); ok {
+	defer func() { err = errors.Join(err, s.rules.close()) }()
+	tree, err := s.take(ctx, root)
+	if tooMuch, ok := errors.AsType[tooMuchError](err); ok && ctx.Err() == nil {
 		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}}, nil
 	}
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	slices.SortFunc(s.leftOut, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
+	return Snapshot{Tree: tree, Refused: s.refused, LeftOut: s.leftOut, Nested: s.nested}, nil
+}
+
+// take walks the directory, and then makes the tree of what it found.
+func (s *snapper) take(ctx context.Context, root *os.File) (OID, error) {
+	if err := s.dir(ctx, root, "", 0); err != nil {
+		return "", err
+	}
+	full, err := s.w.repo.full(s.newBytes+int64(s.newFiles)*block, s.w.MaxFork)
+	if full && err == nil {
+		err = tooMuchError(fmt.Sprintf("more than %d MiB in what this run has kept of its attempts", s.w.MaxFork>>20))
+	}
 	if err == nil {
-		err = s.takeAll(ctx, root)
+		err = s.readAll(ctx, root)
 	}
 	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+		return "", err
 	}
-	tree, err := s.finish(ctx)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
-	}
-	return Snapshot{Tree: tree, Refused: s.refused, Nested: s.nested}, nil
+	return s.finish(ctx)
 }
 
 // tooMuchError says why the walk gave up.
@@ -113,17 +126,20 @@ type snapper struct {
 	// restamped: some entry has another stamp.
 	restamped bool
 	refused   []Refusal
+	leftOut   []Refusal
 	// refusedDirs are the directories of the tree that were not entered.
 	refusedDirs []string
 	nested      []string
 	seen        int
 	// unread are the files to read once the walk has shown that they are not too
 	// many; newFiles and newBytes are what they would add.
-	unread   []unreadFile
-	newFiles int
-	newBytes int64
-	// ignoreBytes is how much the .gitignore files hold.
-	ignoreBytes int64
+	unread     []unreadFile
+	newFiles   int
+	newBytes   int64
+	rules      *ruleFiles
+	attributes map[string]attributes
+	// unfollowed are the files of rules that were refused.
+	unfollowed map[string]bool
 }
 
 // unreadFile is a file that is new or may have changed; i is its place in the old
@@ -147,27 +163,58 @@ func (s *snapper) refuse(path, reason string) {
 	}
 }
 
-func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *ignoreScope, depth int) error {
+func (s *snapper) leaveOut(path, what string) {
+	if len(s.leftOut) < maxRefusals {
+		s.leftOut = append(s.leftOut, Refusal{quotePath(path), what})
+	}
+}
+
+// madeByTools says what a directory is that tools make and nobody commits, or "".
+func madeByTools(dir *os.File, name string) string {
+	switch name {
+	case "node_modules", "bower_components":
+		return "installed packages"
+	case "__pycache__":
+		return "compiled Python"
+	}
+	for _, mark := range []struct{ file, means string }{
+		{"pyvenv.cfg", "a virtual environment"}, {"CACHEDIR.TAG", "a cache"},
+	} {
+		if info, err := lstatAt(dir, mark.file); err == nil && info.isRegular() {
+			return mark.means
+		}
+	}
+	return ""
+}
+
+func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, depth int) error {
 	first := true
 	return eachBatch(ctx, dir, func(names []string) error {
-		// In a directory of more than one batch it may be in another one.
-		if first && (len(names) == batchSize || slices.Contains(names, ".gitignore")) {
-			if err := s.readRules(dir, prefix, scope); err != nil {
-				return err
+		for _, file := range []string{ignoreFile, attributesFile} {
+			// In a directory of more than one batch it may be in another one.
+			if first && (len(names) == batchSize || slices.Contains(names, file)) {
+				if err := s.readRules(dir, prefix, file); err != nil {
+					return err
+				}
 			}
 		}
 		first = false
 		if s.seen += len(names); s.seen > s.w.MaxFiles {
 			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
 		}
-		for i, stat := range fstree.LstatAll(dir, names) {
+		stats := fstree.LstatAll(dir, names)
+		ignored, err := s.ignored(prefix, names, stats)
+		if err != nil {
+			return err
+		}
+		for i, stat := range stats {
 			if errors.Is(stat.Err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
 				continue
 			}
 			if stat.Err != nil {
 				return stat.Err
 			}
-			if err := s.name(ctx, dir, prefix, names[i], makeInfo(&stat.Stat_t), scope, depth); err != nil {
+			if err := s.name(ctx, dir, prefix, names[i], makeInfo(&stat.Stat_t), ignored, depth); err != nil {
 				return err
 			}
 		}
@@ -175,23 +222,53 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, scope *i
 	})
 }
 
-// readRules reads the .gitignore of a directory. One that cannot be followed is
+// readRules reads a file of rules. One that cannot be followed is
 // refused, unless it is the repository's own.
-func (s *snapper) readRules(dir *os.File, prefix string, scope *ignoreScope) error {
-	rules, size, err := s.w.ignoreRules(dir)
-	if s.ignoreBytes += size; s.ignoreBytes > maxIgnoreTree {
-		return tooMuchError(fmt.Sprintf("more than %d MiB of .gitignore files", maxIgnoreTree>>20))
+func (s *snapper) readRules(dir *os.File, prefix, name string) error {
+	err := s.rules.follow(dir, prefix, name)
+	if _, tooMuch := errors.AsType[tooMuchError](err); tooMuch || err == nil {
+		return err
 	}
-	scope.rules = rules
-	if err == nil {
-		return nil
-	}
-	i, tracked := s.old.byPath[prefix+".gitignore"]
-	if !tracked || !s.unchanged(dir, ".gitignore", s.old.entries[i]) {
-		s.refuseAt(prefix+".gitignore", fmt.Sprintf("its rules are not followed: %v", err), i, tracked)
-		scope.refused = true
+	path := prefix + name
+	i, tracked := s.old.byPath[path]
+	if !tracked || !s.unchanged(dir, name, s.old.entries[i]) {
+		s.refuseAt(path, fmt.Sprintf("its rules are not followed: %v", err), i, tracked)
+		if s.unfollowed == nil {
+			s.unfollowed = map[string]bool{}
+		}
+		s.unfollowed[path] = true
 	}
 	return nil
+}
+
+// ignored asks which of the untracked names of a directory are ignored. The answer is by
+// path, which ends in a slash for directories.
+func (s *snapper) ignored(prefix string, names []string, stats []fstree.Stat) (map[string]bool, error) {
+	var paths []string
+	for i, name := range names {
+		info := makeInfo(&stats[i].Stat_t)
+		path := prefix + name
+		if stats[i].Err == nil && s.untracked(path, info) && !isDotGit(name) && len(path) <= maxPathLength {
+			paths = append(paths, slashed(path, info))
+		}
+	}
+	return s.rules.ignores(paths)
+}
+
+// slashed is a path that ends in a slash if it is that of a directory.
+func slashed(path string, info fileInfo) string {
+	if info.isDir() {
+		return path + "/"
+	}
+	return path
+}
+
+func (s *snapper) untracked(path string, info fileInfo) bool {
+	_, tracked := s.old.byPath[path]
+	if info.isDir() {
+		_, tracked = s.old.dirs[path]
+	}
+	return !tracked
 }
 
 // unchanged says whether a file has the content of an entry.
@@ -205,11 +282,11 @@ func (s *snapper) unchanged(dir *os.File, name string, e entry) bool {
 }
 
 func (s *snapper) name(
-	ctx context.Context, dir *os.File, prefix, name string, info fileInfo, scope *ignoreScope, depth int,
+	ctx context.Context, dir *os.File, prefix, name string, info fileInfo, ignored map[string]bool, depth int,
 ) error {
 	path := prefix + name
 	i, tracked := s.old.byPath[path]
-	if name == ".gitignore" && scope.refused {
+	if s.unfollowed[path] {
 		return nil
 	}
 	if len(s.nested) < maxNested && s.nestedGit(prefix, name, info) {
@@ -227,13 +304,9 @@ func (s *snapper) name(
 		s.state[i] = found
 		return nil
 	}
-	_, trackedDir := s.old.dirs[path]
-	if (info.isDir() && !trackedDir) || (!info.isDir() && !tracked) {
-		if scope.ignores(name, info.isDir()) {
+	if s.untracked(path, info) {
+		if ignored[slashed(path, info)] {
 			return nil
-		}
-		if scope.work.left < 0 {
-			return tooMuchError("the rules of .gitignore take too long to compare")
 		}
 		if reason := badName(name); reason != "" {
 			s.refuse(path, reason)
@@ -245,10 +318,14 @@ func (s *snapper) name(
 		}
 	}
 	if info.isDir() {
-		return s.subdir(ctx, dir, path, name, scope, depth)
+		return s.subdir(ctx, dir, path, name, depth)
 	}
 	if reason := s.badFile(dir, path, name, info); reason != "" {
 		s.refuseAt(path, reason, i, tracked)
+		return nil
+	}
+	if !tracked && s.old.inModule(path) {
+		s.refuse(path, inSubmodule)
 		return nil
 	}
 	return s.later(unreadFile{path, i, tracked, info})
@@ -274,10 +351,17 @@ func (s *snapper) later(f unreadFile) error {
 	return nil
 }
 
-// takeAll reads what the walk has noted.
-func (s *snapper) takeAll(ctx context.Context, root *os.File) error {
+// readAll reads what the walk has noted.
+func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 	// In order, so that each directory is opened once.
 	slices.SortFunc(s.unread, func(a, b unreadFile) int { return strings.Compare(a.path, b.path) })
+	paths := make([]string, len(s.unread))
+	for i, f := range s.unread {
+		paths[i] = f.path
+	}
+	if s.attributes, err = s.rules.attributesOf(paths); err != nil {
+		return err
+	}
 	stack := &dirStack{root: root}
 	defer func() { stack.cut(0) }()
 	for _, f := range s.unread {
@@ -290,7 +374,7 @@ func (s *snapper) takeAll(ctx context.Context, root *os.File) error {
 			s.refuseAt(f.path, errChanged.Error(), f.i, f.tracked)
 			continue
 		}
-		if err := s.take(ctx, dir, f.path, name, f.i, f.tracked, f.info); err != nil {
+		if err := s.read(ctx, dir, name, f); err != nil {
 			return err
 		}
 	}
@@ -308,6 +392,8 @@ func (s *snapper) nestedGit(prefix, name string, info fileInfo) bool {
 	from, to := sortedBelow(s.old.entries, prefix+name)
 	return !file && from == to
 }
+
+const inSubmodule = "files within a submodule"
 
 // withheld deals with an entry that is never on disk.
 func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo) error {
@@ -330,12 +416,12 @@ func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo
 	}
 	defer func() { _ = sub.Close() }()
 	if names, _ := sub.Readdirnames(1); len(names) > 0 {
-		s.refuse(path, "files within a submodule")
+		s.refuse(path, inSubmodule)
 	}
 	return nil
 }
 
-func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, scope *ignoreScope, depth int) error {
+func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, depth int) error {
 	if depth == maxDepth {
 		s.refuse(path, fmt.Sprintf("nested deeper than %d directories", maxDepth))
 		return nil
@@ -352,7 +438,13 @@ func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, s
 		return err
 	}
 	defer func() { _ = sub.Close() }()
-	return s.dir(ctx, sub, path+"/", scope.below(name), depth+1)
+	if _, tracked := s.old.dirs[path]; !tracked {
+		if what := madeByTools(sub, name); what != "" {
+			s.leaveOut(path, what)
+			return nil
+		}
+	}
+	return s.dir(ctx, sub, path+"/", depth+1)
 }
 
 // badFile says why a file cannot be taken, or "".
@@ -371,51 +463,6 @@ func (s *snapper) badFile(dir *os.File, path, name string, info fileInfo) string
 	default:
 		return ""
 	}
-}
-
-// take reads a file that is new or may have changed.
-func (s *snapper) take(
-	ctx context.Context, dir *os.File, path, name string, i int, tracked bool, info fileInfo,
-) error {
-	var was entry
-	if tracked {
-		was = s.old.entries[i]
-	}
-	tooLarge := info.size > s.w.MaxFileSize
-	if tooLarge && (!tracked || was.Stat.Size != info.stamp.Size) {
-		s.refuseAt(path, s.tooLarge(info), i, tracked)
-		return nil
-	}
-	oid, info, err := hashAt(dir, name, info)
-	if err == nil && oid != was.OID && !tooLarge {
-		oid, err = s.w.storeAt(ctx, dir, name, info)
-	}
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		s.refuseAt(path, "is not readable", i, tracked)
-		return nil
-	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
-		s.refuseAt(path, errChanged.Error(), i, tracked)
-		return nil
-	case err != nil:
-		return fmt.Errorf("read %s: %w", quotePath(path), err)
-	case tooLarge && oid != was.OID:
-		s.refuseAt(path, s.tooLarge(info), i, tracked)
-		return nil
-	}
-	mode := info.gitMode()
-	if !tracked {
-		s.added = append(s.added, entry{Path: path, Mode: mode, OID: oid, Stat: info.stamp})
-		return nil
-	}
-	s.state[i] = found
-	e := &s.entries[i]
-	e.Stat = info.stamp
-	s.restamped = true
-	if oid != was.OID || mode != modeOnDisk(was.Mode) {
-		e.OID, e.Mode = oid, mode
-	}
-	return nil
 }
 
 func (s *snapper) tooLarge(info fileInfo) string {
@@ -443,7 +490,7 @@ func (s *snapper) finish(ctx context.Context) (OID, error) {
 		}
 	}
 	for i, e := range s.old.entries {
-		if e.Withheld {
+		if e.Withheld || e.Submodule != "" && s.state[i] == gone {
 			s.state[i] = held
 		}
 	}

@@ -24,17 +24,32 @@ type index struct {
 	byPath  map[string]int
 	// dirs holds every directory that the entries need on disk.
 	dirs map[string]struct{}
+	// modules are the submodules whose files the entries hold.
+	modules map[string]bool
+}
+
+// inModule says whether a path is one within such a submodule.
+func (x *index) inModule(path string) bool {
+	for dir := range prefixes(path) {
+		if x.modules[dir] {
+			return true
+		}
+	}
+	return false
 }
 
 func newIndex(entries []entry, tree OID, written instant) *index {
 	x := &index{
 		entries: entries, tree: tree, written: written,
 		byPath: make(map[string]int, len(entries)),
-		dirs:   make(map[string]struct{}, len(entries)/8+1),
+		dirs:   make(map[string]struct{}, len(entries)/8+1), modules: map[string]bool{},
 	}
 	last := ""
 	for i, e := range entries {
 		x.byPath[e.Path] = i
+		if e.Submodule != "" {
+			x.modules[e.Submodule] = true
+		}
 		if e.Withheld && (e.Mode != ModeSubmodule || !exportable(e.Path)) {
 			continue // nothing of it is on disk, not even the way to it
 		}

@@ -57,7 +57,11 @@ type entry struct {
 	OID  OID
 	// Withheld entries are part of the tree and never of the directory.
 	Withheld bool
-	Stat     fileStamp
+	// Submodule is the path of the one that the file is of, "" for none.
+	Submodule string
+	// Filled: the copy holds what Git LFS keeps for the file.
+	Filled bool
+	Stat   fileStamp
 }
 
 // listTree lists every file of a tree, sorted by path.

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,12 +46,12 @@ type Worktree struct {
 	// MaxFileSize is in bytes.
 	MaxFileSize, MaxNewBytes, MaxFork int64
 	MaxFiles, MaxNewFiles             int
+	// MaxRuleTime is how long a snapshot of a directory with rules may take.
+	MaxRuleTime time.Duration
+	// submodules are the stores of those that were looked for.
+	submodules map[string]*store
 	// cached is what the index file holds.
 	cached *index
-	// ignores keeps parsed .gitignore files by the name of their content, and
-	// ignoresSize says how much they hold.
-	ignores     map[OID][]*ignoreRule
-	ignoresSize int64
 }
 
 // Export makes dir hold exactly the files of tree. indexPath names the
@@ -61,8 +61,9 @@ type Worktree struct {
 //
 // Not exported, and out of an agent's reach in every snapshot, are symbolic
 // links that lead out of the tree (or could), and names that are a git
-// directory to some file system. Submodules are empty directories. Line ends,
-// filters and other attributes have no effect: files are as git stores them.
+// directory to some file system. Submodules hold what the person has checked out of them,
+// and are empty directories else; files of Git LFS hold what they stand for where the person
+// has that. Line ends and other attributes have no effect: files are as git stores them.
 func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string) (*Worktree, error) {
 	w, err := r.worktree(dir, indexPath)
 	if err != nil {
@@ -82,7 +83,7 @@ func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 	w := &Worktree{
 		repo: r, MaxFileSize: DefaultMaxFileSize, MaxFiles: DefaultMaxFiles,
 		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxFork: DefaultMaxFork,
-		ignores: map[OID][]*ignoreRule{},
+		MaxRuleTime: DefaultMaxRuleTime, submodules: map[string]*store{},
 	}
 	var err error
 	if w.dir, err = filepath.Abs(dir); err != nil {
@@ -229,35 +230,55 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 	if !tree.Valid() {
 		return nil, fmt.Errorf("tree %s: %w", quote(string(tree)), ErrNotFound)
 	}
-	entries, err := w.repo.listTree(ctx, tree)
+	listed, err := w.repo.listTree(ctx, tree)
 	if err != nil {
 		return nil, err
 	}
-	for i := range entries {
-		e := &entries[i]
-		if !exportable(e.Path) {
-			e.Withheld = true
-			continue
-		}
-		switch e.Mode & modeKind {
-		case ModeFile & modeKind:
-		case ModeSubmodule:
-			e.Withheld = true
-		case ModeSymlink:
-			if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
-				e.Withheld = old.entries[j].Withheld
-				continue
-			}
-			link, err := w.repo.Blob(ctx, e.OID, maxLink)
-			if err != nil && !errors.Is(err, ErrTooLarge) {
+	entries := make([]entry, 0, len(listed))
+	for len(listed) > 0 {
+		e := listed[0]
+		listed = listed[1:]
+		if e.Mode == ModeSubmodule {
+			files, filled, err := w.fill(ctx, e)
+			if err != nil {
 				return nil, err
 			}
-			e.Withheld = err != nil || badTarget(e.Path, string(link)) != ""
-		default:
-			return nil, fmt.Errorf("tree %s holds %s with mode %o", tree, quotePath(e.Path), e.Mode)
+			if filled {
+				listed = append(files, listed...)
+				continue
+			}
 		}
+		if e.Withheld, err = w.withholds(ctx, e, old); err != nil {
+			return nil, fmt.Errorf("tree %s: %w", tree, err)
+		}
+		entries = append(entries, e)
 	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
 	return entries, nil
+}
+
+// withholds says whether an entry of a tree is never in the directory.
+func (w *Worktree) withholds(ctx context.Context, e entry, old *index) (bool, error) {
+	if !exportable(e.Path) {
+		return true, nil
+	}
+	switch e.Mode & modeKind {
+	case ModeFile & modeKind:
+		return false, nil
+	case ModeSubmodule:
+		return true, nil
+	case ModeSymlink:
+		if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
+			return old.entries[j].Withheld, nil
+		}
+		link, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), maxLink)
+		if err != nil && !errors.Is(err, ErrTooLarge) {
+			return false, err
+		}
+		return err != nil || badTarget(e.Path, string(link)) != "", nil
+	default:
+		return false, fmt.Errorf("it holds %s with mode %o", quotePath(e.Path), e.Mode)
+	}
 }
 
 // maxLink is how long the target of a symbolic link is at most.
@@ -394,7 +415,7 @@ func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept,
 		return false, false, nil
 	}
 	if s.old.fresh(was, info) {
-		e.Stat = info.stamp
+		e.Stat, e.Filled = info.stamp, was.Filled
 		return true, false, nil
 	}
 	if was.Stat.Size != info.stamp.Size {
@@ -445,7 +466,7 @@ func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wro
 			dirPath, name := splitPath(e.Path)
 			dir, err := stack.at(dirPath)
 			if err == nil {
-				err = s.w.repo.contents(ctx, string(e.OID), func(r io.Reader, _ int64) error {
+				err = s.w.contents(ctx, e, func(r io.Reader) error {
 					e.Stat, err = writeAt(dir, name, e.Mode, r)
 					return err
 				})
@@ -489,112 +510,4 @@ func writeAt(dir *os.File, name string, mode uint32, r io.Reader) (fileStamp, er
 	err = errors.Join(err, fstree.Retry(func() error { return unix.Fchmod(int(f.Fd()), perm) }))
 	info, statErr := fstat(f)
 	return info.stamp, errors.Join(err, statErr, f.Close())
-}
-
-// ignoreRules reads the .gitignore in a directory, of size bytes. None, or one
-// that is not a regular file, has no rules, as with git.
-func (w *Worktree) ignoreRules(dir *os.File) (rules []*ignoreRule, size int64, err error) {
-	info, err := lstatAt(dir, ".gitignore")
-	if err != nil || !info.isRegular() {
-		return nil, 0, nil
-	}
-	f, err := openFileAt(dir, ".gitignore")
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = f.Close() }()
-	if info, err = fstat(f); err != nil || !info.isRegular() {
-		return nil, 0, err
-	}
-	if info.size > maxIgnoreSize {
-		return nil, 0, errIgnoreSize
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize))
-	if err != nil {
-		return nil, 0, err
-	}
-	size = int64(len(data))
-	oid, err := blobName(bytes.NewReader(data), size)
-	if err != nil {
-		return nil, size, err
-	}
-	if rules, known := w.ignores[oid]; known {
-		return rules, size, nil
-	}
-	if rules, err = parseIgnore(data); err != nil {
-		return nil, size, err
-	}
-	if w.ignoresSize += size; w.ignoresSize > maxIgnoreTree {
-		clear(w.ignores)
-		w.ignoresSize = size
-	}
-	w.ignores[oid] = rules
-	return rules, size, nil
-}
-
-// errChanged: a file was not what it had been a moment before.
-var errChanged = errors.New("changed while it was read")
-
-// openAt opens a regular file that lstatAt described, if it is the same one still.
-func openAt(dir *os.File, name string, info fileInfo) (*os.File, fileInfo, error) {
-	f, err := openFileAt(dir, name)
-	if errors.Is(err, unix.ELOOP) {
-		err = errChanged
-	}
-	if err != nil {
-		return nil, info, err
-	}
-	opened, err := fstat(f)
-	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.size != info.size ||
-		opened.links != 1) {
-		err = errChanged
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, info, err
-	}
-	return f, opened, nil
-}
-
-// hashAt names the content of a regular file or link that lstatAt described.
-func hashAt(dir *os.File, name string, info fileInfo) (OID, fileInfo, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", info, err
-		}
-		oid, err := blobName(strings.NewReader(target), int64(len(target)))
-		return oid, info, err
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", info, err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := blobName(f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, opened, err
-}
-
-// storeAt stores the content of a regular file or link that hashAt described, as it is now.
-func (w *Worktree) storeAt(ctx context.Context, dir *os.File, name string, info fileInfo) (OID, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", err
-		}
-		return w.repo.WriteBlob(ctx, []byte(target))
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := w.repo.writeBlob(ctx, f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, err
 }

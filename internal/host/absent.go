@@ -19,15 +19,17 @@ func absent(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (findings
 	const maxFile = 1 << 20
 	for _, kind := range []struct {
 		file, what, are string
-		names      func(line string) (string, bool)
+		// names gives the pattern or path that a line is about and whose files are not there.
+		names func(line string) (string, bool)
 	}{
 		{".gitattributes", "Files of Git LFS", "pointers of three lines", func(line string) (string, bool) {
 			words := strings.Fields(line)
-			return strings.Join(words[:min(1, len(words))], ""), slices.Contains(words, "filter=lfs") && words[0] != "#"
+			return strings.Join(words[:min(1, len(words))], ""), slices.Contains(words, "filter=lfs") && words[0] != "#" && !repo.HasLargeFiles()
 		}},
 		{".gitmodules", "Submodules", "empty folders", func(line string) (string, bool) {
 			key, value, ok := strings.Cut(line, "=")
-			return strings.TrimSpace(value), ok && strings.TrimSpace(key) == "path"
+			value = strings.TrimSpace(value)
+			return value, ok && strings.TrimSpace(key) == "path" && !repo.HasSubmodule(value)
 		}},
 	} {
 		src, err := repo.ReadFile(ctx, tree, kind.file, maxFile)

@@ -556,9 +556,12 @@ func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
 	}
-	refused := make([]loop.Refusal, 0, len(snap.Refused))
+	refused := make([]loop.Refusal, 0, len(snap.Refused)+len(snap.LeftOut))
 	for _, r := range snap.Refused {
 		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
+	}
+	for _, r := range snap.LeftOut {
+		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason, LeftOut: true})
 	}
 	return string(tree), refused, nil
 }

@@ -7,8 +7,9 @@
 //   - Nothing is pushed, and no file the user changed is overwritten. Where the
 //     plan's own file is no part of the commits, what is done is written into it
 //     as it lies in the checkout, and no other byte of it changes.
-//   - A plan has a branch of its own (place.go): work on one plan never lands on
-//     the branch of another, unless a person says so.
+//   - A plan has a branch of its own (place.go), which its first commit makes: work on
+//     one plan never lands on the branch of another, unless a person says so, and
+//     never on the default branch.
 //   - The run's state, what it spends and what it learns are in the database of
 //     package store, as the App's: the next process resumes a run that was killed
 //     at the step where it was (record.go).

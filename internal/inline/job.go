@@ -23,6 +23,10 @@ type job struct {
 	// file is the path of the plan file, and companion of what is kept beside it; "" for
 	// none.
 	file, companion string
+	// spec: it is the folder of one; writes is the file of it that is written, "" where there
+	// are tasks to work.
+	spec   bool
+	writes string
 	// gone: the plan itself is not to be had, only the progress file of its run.
 	gone bool
 }

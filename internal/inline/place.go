@@ -12,29 +12,25 @@ import (
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// place is the branch that a plan is worked on.
+// place is where a plan is worked. Nothing of it is made before the first commit.
 type place struct {
 	branch string
-	// base is the commit that the work begins from, baseName the branch that
-	// this is the tip of, "" where that is the place's own branch or has no name.
-	base     gitrepo.OID
-	baseName string
-	// slug is the short name of the plan, with a number where another plan of
-	// that name has a branch already.
+	// head is the commit that the work goes on from: the branch's tip, or that of from,
+	// the branch that it begins from, where it has to be made or is merged already.
+	head gitrepo.OID
+	from string
+	// base is the default branch's tip, or head where none is known.
+	base gitrepo.OID
+	// slug is the short name of the plan, with a number where a branch of that name
+	// holds the work of another plan.
 	slug string
-	// fresh: the branch has to be made. made: an earlier run made it, and has not
-	// ended.
-	fresh, made bool
-	// own: the branch is the plan's, and nobody else's. note is what has to be
-	// noted for that, nil for nothing.
-	own  bool
-	note *gitrepo.BranchNote
-	// left is the branch of another plan that is checked out, "" for none.
-	left string
+	// checkedOut: the checkout moves with the branch.
+	checkedOut bool
 }
 
 // maxSlugs bounds how many plans may have one short name.
@@ -43,7 +39,7 @@ const maxSlugs = 20
 // errDetached says that no branch is checked out.
 func errDetached() error {
 	return &run.UserError{
-		Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch you want the commits on",
+		Message: "no branch is checked out (HEAD is detached)", Hint: "check out the branch you want the work on",
 	}
 }
 
@@ -51,36 +47,36 @@ func errDetached() error {
 type repoView struct {
 	current string // the branch that is checked out, "" where HEAD is detached
 	head    gitrepo.OID
-	notes   map[string]gitrepo.BranchNote
 	refs    gitrepo.Branches
 	// origin is the default branch that origin names now, "" where it names none.
 	origin string
-	// bound reads the progress file of that short name in a commit, and the key of the
-	// plan that this belongs to; "" where there is none.
-	bound func(commit gitrepo.OID, slug string) (src, key string, err error)
+	// owner is the key of the plan whose work a branch of that short name holds, as far as
+	// that is known; "" where it is not.
+	owner func(branch, slug string, tip gitrepo.OID) (key string, err error)
+	// merged says whether a commit is part of what another leads to.
+	merged func(into, commit gitrepo.OID) (bool, error)
 }
 
-// usual are the names that default branches mostly have.
+// usual are the names that default branches mostly have. No work goes to one of them.
 var usual = []string{"main", "master", "trunk"}
 
 // defaultBranch is the default branch and its tip, "" where none is known: what origin
-// says now, what it said when the person last fetched, what is checked out and tracks a
-// branch of origin, the usual names, the only branch there is, and what earlier plans
-// were begun from. A branch that is not here is passed over.
+// says now, what it said when the person last fetched, the usual names, a branch of
+// origin that is checked out, and the only branch there is. Of two usual names the one
+// that is checked out counts: a repository that renames its branch has both. A branch
+// that is not here is passed over.
 func (v repoView) defaultBranch() (name string, tip gitrepo.OID) {
-	names := []string{v.origin, v.refs.Head}
-	atOrigin := func(name string) bool { return v.refs.Origin[name] != "" }
-	tracked := v.refs.Tracking[v.current] && !v.isPlans(v.current)
-	// Where origin has a usual name, a branch of another one is somebody's work.
-	if tracked && (slices.Contains(usual, v.current) || !slices.ContainsFunc(usual, atOrigin)) {
+	names := append([]string{v.origin, v.refs.Head}, usual...)
+	if i := slices.IndexFunc(names, func(name string) bool { return v.refs.Tip(name) != "" }); i >= 0 {
+		if slices.Contains(usual, names[i]) && slices.Contains(usual, v.current) {
+			names = slices.Insert(names, 0, v.current)
+		}
+	}
+	if _, plans := run.BranchSlug(v.current); v.refs.Tracking[v.current] && !plans {
 		names = append(names, v.current)
 	}
-	names = append(names, usual...)
 	if len(v.refs.Here) == 1 {
 		names = slices.AppendSeq(names, maps.Keys(v.refs.Here))
-	}
-	for _, branch := range slices.Sorted(maps.Keys(v.notes)) {
-		names = append(names, v.notes[branch].Base)
 	}
 	for _, name := range names {
 		if tip := v.refs.Tip(name); tip != "" {
@@ -88,35 +84,6 @@ func (v repoView) defaultBranch() (name string, tip gitrepo.OID) {
 		}
 	}
 	return "", ""
-}
-
-// mayBeDefault says whether the branch is the default one, or was or may be: where
-// origin does not tell, those of the usual names may.
-func (v repoView) mayBeDefault(branch string) bool {
-	def, _ := v.defaultBranch()
-	return branch == v.origin || branch == v.refs.Head || branch == def ||
-		v.origin == "" && slices.Contains(usual, branch)
-}
-
-// isPlans says whether the branch belongs to a plan: a note says so, or it has
-// the name of one.
-func (v repoView) isPlans(branch string) bool {
-	_, ok := run.BranchSlug(branch)
-	return ok || v.notes[branch].Plan != ""
-}
-
-// begunFrom is where a branch begins that is made while another is checked out: at
-// that, or, where it belongs to a plan, on the branch that it was begun from itself.
-// Where this is not known it is the default branch. at is "" where nothing is known;
-// name is "" for what is checked out where that has none.
-func (v repoView) begunFrom(branch string) (name string, at gitrepo.OID) {
-	switch base := v.notes[branch].Base; {
-	case branch == v.current && !v.isPlans(branch):
-		return branch, v.head
-	case base != "" && v.refs.Tip(base) != "":
-		return base, v.refs.Tip(base)
-	}
-	return v.defaultBranch()
 }
 
 // wish is which branch is asked for.
@@ -129,168 +96,172 @@ type wish struct {
 	planned string
 	// key and slug are the identity and the short name of the plan.
 	key, slug string
+	// last is the branch of the plan's last run, "" for none, and finished: that run did
+	// all of another plan that stood in the same file.
+	last     string
+	finished bool
+	// pushes: the branch has to be one that origin takes.
+	pushes bool
 }
 
-// decide says where a plan is worked: on the branch that the person or the plan names,
-// or on one of the plan's own. No other may get commits, whatever is checked out and
-// whatever is the default branch. A branch that has to be made begins at what is checked
-// out, unless that is a plan's. Nothing is changed: runs and dry runs ask alike.
+// decide says where a plan is worked: on the branch that the person or the plan names, or
+// on the plan's own, which begins at the default branch as it is now; with here on the one
+// that is checked out, and so where that is the one of the plan's last run. Never on the default branch, nor on what may be it. Nothing is
+// changed: runs and dry runs ask alike.
 func decide(v repoView, w wish) (place, error) {
-	here := place{branch: v.current, base: v.head, slug: w.slug, made: v.notes[v.current].Made != ""}
+	p := place{branch: w.named, slug: w.slug}
+	option := "--branch"
 	switch {
-	case w.named != "":
-		if !gitrepo.ValidBranch(w.named) {
-			return place{}, &run.UserError{
-				Message: fmt.Sprintf("--branch: %q is not a valid branch name", w.named),
-				Hint:    "use a name such as ralph/my-plan",
-			}
-		}
-		return v.at(w.key, place{branch: w.named, slug: w.slug})
-	case v.current == "":
-		return place{}, errDetached()
+	case w.here && v.current == "":
+		return p, errDetached()
 	case w.here:
-		return here, nil
-	case w.planned != "":
-		if err := v.checkPlanned(w.planned); err != nil {
-			return place{}, err
+		p.branch, option = v.current, "--here"
+	case w.named == "" && w.planned == "" && w.last != "" && w.last == v.current && !w.finished:
+		p.branch = v.current
+		if slug, ok := run.BranchSlug(v.current); ok {
+			p.slug = slug
 		}
-		return v.at(w.key, place{branch: w.planned, slug: w.slug, own: true})
-	case v.notes[v.current].Plan == w.key && !v.mayBeDefault(v.current):
-		return here, nil
-	}
-	own, err := v.ownBranch(w.key, w.slug)
-	if err != nil {
-		return place{}, err
-	}
-	return v.at(w.key, own)
-}
-
-// checkPlanned refuses the branch that a plan names where work must not go
-// there.
-func (v repoView) checkPlanned(branch string) error {
-	why := ""
-	switch {
-	case !gitrepo.ValidBranch(branch) || strings.HasPrefix(branch, "refs/"):
-		why = "is not a valid branch name"
-	case v.mayBeDefault(branch):
-		why = "is the default branch"
-		if def, _ := v.defaultBranch(); branch != def {
-			why = "is, was or may be the default branch"
-		}
-	default:
-		return nil
-	}
-	return &run.UserError{
-		Message: fmt.Sprintf("the plan names the branch %q, which %s", branch, why),
-		Hint:    `set another "branchName" in it, or use --branch NAME`,
-	}
-}
-
-// ownBranch finds the branch of the plan, or a name that no other plan has.
-func (v repoView) ownBranch(key, slug string) (place, error) {
-	for _, branch := range slices.Sorted(maps.Keys(v.notes)) {
-		if v.notes[branch].Plan != key || v.refs.Here[branch] == "" || v.mayBeDefault(branch) {
-			continue
-		}
-		if own, ok := run.BranchSlug(branch); ok {
-			slug = own
-		}
-		return place{branch: branch, slug: slug, own: true}, nil
-	}
-	for n := 1; n <= maxSlugs; n++ {
-		p := place{slug: slug, own: true}
-		if n > 1 {
-			p.slug = fmt.Sprintf("%s-%d", slug, n)
-		}
-		p.branch = run.BranchNamed(p.slug)
-		others, err := v.isOthers(p, key)
-		if err != nil || !others {
+	case w.named == "" && w.planned != "":
+		p.branch, option = w.planned, `"branchName" in the plan`
+	case w.named == "":
+		if err := v.ownBranch(&p, w); err != nil {
 			return p, err
 		}
 	}
-	return place{}, &run.UserError{
-		Message: fmt.Sprintf("%s and the branches numbered like it belong to other plans", run.BranchNamed(slug)),
+	if err := v.check(p.branch, option, w.pushes); err != nil {
+		return p, err
+	}
+	def, base := v.defaultBranch()
+	p.base, p.checkedOut = base, p.branch == v.current
+	switch tip := v.refs.Tip(p.branch); {
+	case tip == "" && def == "":
+		return p, &run.UserError{
+			Message: "the default branch is not known here, so " + p.branch + " cannot begin there",
+			Hint:    "check out the branch to work on and use --here, or let git know it: git remote set-head origin --auto",
+		}
+	case tip == "":
+		p.head, p.from = base, def
+	case p.checkedOut:
+		p.head = v.head
+	default:
+		merged, err := v.merged(base, tip)
+		if err != nil {
+			return p, err
+		}
+		switch p.head = tip; {
+		case merged && base != "":
+			p.head, p.from = base, def
+		case v.refs.Here[p.branch] == "":
+			p.from = "origin/" + p.branch
+		}
+	}
+	p.base = cmp.Or(p.base, p.head)
+	return p, nil
+}
+
+// ownBranch takes the plan's own branch, or a name that holds no other work.
+func (v repoView) ownBranch(p *place, w wish) error {
+	own := run.BranchNamed(w.slug)
+	if v.refs.Tip(w.last) != "" && strings.HasPrefix(w.last, own) && !w.finished {
+		p.branch = w.last
+		p.slug, _ = run.BranchSlug(w.last)
+		return nil
+	}
+	for n := 1; n <= maxSlugs; n++ {
+		if p.slug = w.slug; n > 1 {
+			p.slug = fmt.Sprintf("%s-%d", w.slug, n)
+		}
+		p.branch = run.BranchNamed(p.slug)
+		tip := v.refs.Tip(p.branch)
+		if tip == "" {
+			return nil
+		}
+		if w.finished {
+			continue
+		}
+		if owner, err := v.owner(p.branch, p.slug, tip); err != nil || owner == "" || owner == w.key {
+			return err
+		}
+	}
+	return &run.UserError{
+		Message: fmt.Sprintf("%s and the branches numbered like it hold the work of other plans", own),
 		Hint:    "delete the finished ones, or use --branch NAME",
 	}
 }
 
-// isOthers says whether the branch is there and holds the work of another plan.
-func (v repoView) isOthers(p place, key string) (bool, error) {
-	tip := v.refs.Here[p.branch]
-	if tip == "" {
-		return false, nil
-	}
-	if owner := v.notes[p.branch].Plan; owner != "" {
-		return owner != key, nil
-	}
-	// It comes from another clone, say: its progress file tells.
-	src, owner, err := v.bound(tip, p.slug)
-	_, def := v.defaultBranch()
-	if err != nil || owner == "" || owner == key || def == "" {
-		return owner != "" && owner != key, err
-	}
-	// What the default branch has as well was merged there by another plan, and
-	// says nothing about this branch.
-	merged, _, err := v.bound(def, p.slug)
-	return merged != src, err
-}
-
-// at completes a place whose branch is known: whether that has to be made, and
-// from where the work begins.
-func (v repoView) at(key string, p place) (place, error) {
-	p.fresh = v.refs.Here[p.branch] == ""
-	p.made = !p.fresh && v.notes[p.branch].Made != ""
-	if (p.own || p.fresh) && v.notes[p.branch].Plan != key {
-		p.note = &gitrepo.BranchNote{Plan: key}
-	}
-	if p.branch == v.current {
-		p.base = v.head
-		return p, nil
-	}
-	if v.isPlans(v.current) && v.notes[v.current].Plan != key {
-		p.left = v.current
-	}
-	from := v.current
-	if !p.fresh {
-		from = p.branch
-	}
-	p.baseName, p.base = v.begunFrom(from)
+// check refuses a branch where work must not go, and one that git cannot make because it
+// keeps branches like files: where there is a branch a, there is no a/b. option is what
+// chose it.
+func (v repoView) check(branch, option string, pushes bool) error {
+	def, _ := v.defaultBranch()
 	switch {
-	case p.base != "":
-	case p.fresh:
-		return place{}, &run.UserError{
-			Message: fmt.Sprintf("%s is the branch of a plan, and neither the branch that it was begun from nor the default "+
-				"branch is known here", v.current),
-			Hint: "check out the branch to start from, or use --here to stay on this one",
+	case !gitrepo.ValidBranch(branch) || strings.HasPrefix(branch, "refs/"):
+		return &run.UserError{
+			Message: fmt.Sprintf("%s: %q is not a valid branch name", option, branch), Hint: "use a name such as ralph/my-plan",
 		}
-	default:
-		p.baseName, p.base = v.current, v.head
+	case branch == v.origin || branch == v.refs.Head || branch == def:
+		return &run.UserError{
+			Message: fmt.Sprintf("%s: %s is the default branch, and no work goes there", option, branch),
+			Hint:    "use --branch NAME, or leave it out for the plan's own branch",
+		}
+	case slices.Contains(usual, branch):
+		return &run.UserError{
+			Message: fmt.Sprintf("%s: %s was or may be the default branch, and no work goes there", option, branch),
+			Hint:    "use --branch NAME, or leave it out for the plan's own branch",
+		}
 	}
-	if p.fresh && p.note != nil {
-		p.note.Base = p.baseName
+	inWay := func(name string) bool {
+		return strings.HasPrefix(name, branch+"/") || strings.HasPrefix(branch, name+"/")
 	}
-	return p, nil
+	for _, name := range slices.Sorted(maps.Keys(v.refs.Here)) {
+		if inWay(name) {
+			return &run.UserError{
+				Message: fmt.Sprintf("there is a branch %s, so git cannot make %s", name, branch),
+				Hint:    fmt.Sprintf("name another one with --branch, or rename that one: git branch -m %s NAME", name),
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(v.refs.Origin)) {
+		if pushes && inWay(name) {
+			return &run.UserError{
+				Message: fmt.Sprintf("origin has a branch %s, so it cannot take %s", name, branch),
+				Hint:    "name another one with --branch, or leave out --push",
+			}
+		}
+	}
+	return nil
 }
 
-// choose says where the plan of that key is worked, and changes nothing. planned is the
-// branch that the plan names, "" for none.
-func (c *checkout) choose(ctx context.Context, key, slug, planned string) (place, error) {
-	v, err := c.view(ctx)
-	if err != nil {
-		return place{}, err
+// words say where the commits go, and where the person's checkout stays.
+func (p place) words(current string) string {
+	said := "commits go to " + p.branch
+	switch {
+	case strings.HasPrefix(p.from, "origin/"):
+		said += fmt.Sprintf(" (as it is on origin, at %.7s)", p.head)
+	case p.from != "":
+		said += fmt.Sprintf(" (new, from %s at %.7s)", p.from, p.head)
 	}
-	return decide(v, wish{named: c.named, here: c.here, planned: planned, key: key, slug: slug})
+	if p.checkedOut {
+		return said + ", which is checked out"
+	}
+	return fmt.Sprintf("%s; your checkout stays on %s", said, cmp.Or(current, "no branch"))
 }
 
 // view looks at the repository.
 func (c *checkout) view(ctx context.Context) (v repoView, err error) {
-	v.bound = func(commit gitrepo.OID, slug string) (src, key string, err error) {
-		return c.boundTo(ctx, commit, slug)
+	v.owner = func(branch, slug string, tip gitrepo.OID) (string, error) {
+		if key := c.owners[branch]; key != "" {
+			return key, nil
+		}
+		return c.boundTo(ctx, tip, slug)
+	}
+	v.merged = func(into, commit gitrepo.OID) (bool, error) {
+		if into == "" {
+			return false, nil
+		}
+		return c.repo.Contains(ctx, into, commit)
 	}
 	if v.current, v.head, err = c.repo.Head(ctx); err != nil {
-		return v, err
-	}
-	if v.notes, err = c.repo.BranchNotes(ctx); err != nil {
 		return v, err
 	}
 	if v.refs, err = c.repo.Branches(ctx); err != nil {
@@ -327,8 +298,10 @@ func (c *checkout) ask(ctx context.Context, v *repoView) error {
 	case errors.Is(err, gitrepo.ErrNotFound):
 	case err != nil:
 		c.say("origin could not be asked for its default branch: %v; %s", err, instead)
-	case branch != name:
+	case branch != name && v.refs.Tip(branch) == "":
 		c.say("the default branch of origin is %s, which is not here (git fetch origin brings it); %s", branch, instead)
+	case branch != name:
+		c.say("the default branch of origin is %s, and %s is checked out; %s", branch, v.current, instead)
 	case v.refs.Head != "" && branch != v.refs.Head:
 		c.say("the default branch of origin is %s, no longer %s (git remote set-head origin --auto notes that here)", branch,
 			v.refs.Head)
@@ -336,37 +309,48 @@ func (c *checkout) ask(ctx context.Context, v *repoView) error {
 	return nil
 }
 
-// boundTo reads the progress file of that short name in a commit, and the key
-// of the plan that it belongs to; "" where there is none.
-func (c *checkout) boundTo(ctx context.Context, commit gitrepo.OID, slug string) (src, key string, err error) {
+// boundTo reads which plan the progress file of that short name in a commit belongs to; ""
+// where that is not known.
+func (c *checkout) boundTo(ctx context.Context, commit gitrepo.OID, slug string) (key string, err error) {
 	b, err := c.repo.ReadFile(ctx, commit, ".ralph/"+slug+"/progress.md", progress.MaxSize)
 	if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
-		return "", "", nil
+		return "", nil
 	}
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	doc, err := progress.Parse(b)
 	if err != nil {
-		return "", "", nil //nolint:nilerr // what cannot be read belongs to nobody
+		return "", nil //nolint:nilerr // what cannot be read belongs to nobody
 	}
 	binding, _ := doc.Binding()
-	return string(b), binding.Key, nil
+	return binding.Key, nil
 }
 
-func (c *checkout) exists(ctx context.Context, branch string) (bool, error) {
-	_, err := c.repo.Resolve(ctx, "refs/heads/"+branch)
-	if errors.Is(err, gitrepo.ErrNotFound) {
-		return false, nil
+// tellMissing tells of a plan's file that is committed where the person is, and is not
+// where the work begins.
+func (c *checkout) tellMissing(ctx context.Context, p place) error {
+	file := c.files.plan.committed()
+	if file == "" {
+		return nil
 	}
-	return err == nil, err
+	_, err := c.repo.ReadFile(ctx, p.head, file, maxPlan)
+	if !errors.Is(err, gitrepo.ErrNotFound) {
+		return err
+	}
+	where := p.branch
+	if p.from != "" {
+		where = fmt.Sprintf("%s, where %s begins", p.from, p.branch)
+	}
+	c.say("%s is not on %s: it is worked as it is in your checkout, and no box is ticked in it", file, where)
+	return nil
 }
 
 // Bases are what a branch is compared with once the work is done.
 type Bases struct {
-	// Work is the branch that the work began from, as git finds it here; "" for none.
+	// Work is the default branch, as git finds it here; "" for none.
 	Work string
-	// PullRequest is the branch of origin that it may be merged into, "" for none.
+	// PullRequest is the branch that it may be merged into, "" for none.
 	PullRequest string
 }
 
@@ -380,224 +364,75 @@ func BasesOf(ctx context.Context, repo *gitrepo.Repo, branch string) (Bases, err
 }
 
 func (v repoView) bases(branch string) Bases {
-	def, _ := v.defaultBranch()
-	base := v.notes[branch].Base
-	if base == "" && def != branch {
-		base = def
+	switch def, _ := v.defaultBranch(); {
+	case def == "" || def == branch:
+		return Bases{}
+	case v.refs.Here[def] != "":
+		return Bases{Work: def, PullRequest: def}
+	default:
+		return Bases{Work: "origin/" + def, PullRequest: def}
 	}
-	b := Bases{PullRequest: base}
-	switch {
-	case v.refs.Here[base] != "":
-		b.Work = base
-	case v.refs.Origin[base] != "":
-		b.Work = "origin/" + base
-	}
-	// A branch that only the person has is no place for a pull request.
-	if len(v.refs.Origin) > 0 && v.refs.Origin[base] == "" && def != branch && v.refs.Origin[def] != "" {
-		b.PullRequest = def
-	}
-	return b
 }
 
-// enter makes the branch of the place where it has to be made, has it checked out
-// where the checkout is to follow, and gives its tip. id is the run that enters, and
-// current the branch that is checked out.
-func (c *checkout) enter(ctx context.Context, p place, id run.ID, current string) (gitrepo.OID, error) {
-	tip, err := p.base, error(nil)
-	if !p.fresh {
-		tip, err = c.repo.Resolve(ctx, "refs/heads/"+p.branch)
-	}
-	if err == nil && p.fresh {
-		err = c.checkFree(ctx, p.branch)
-	}
-	if err == nil {
-		err = c.tellMissing(ctx, p, tip)
-	}
-	if err != nil || c.looks {
-		return tip, err
-	}
-	if p.fresh {
-		// stale: it is there
-		if err := c.repo.CreateBranch(ctx, p.branch, p.base); err != nil && !errors.Is(err, gitrepo.ErrStale) {
-			return "", err
-		}
-	}
-	if away := c.switches && p.branch != current; p.fresh || p.made || away {
-		if p.note == nil {
-			p.note = &gitrepo.BranchNote{}
-		}
-		if p.note.Run = string(id); p.fresh {
-			p.note.Made = p.base
-		}
-		if away {
-			p.note.From = current
-		}
-	}
-	if p.note != nil {
-		if err := c.repo.NoteBranch(ctx, p.branch, *p.note); err != nil {
-			return "", err
-		}
-	}
-	if p.left != "" {
-		c.say("%s is the branch of another plan: this plan uses %s (use --here to stay)", p.left, p.branch)
-	}
-	made := ""
-	if p.fresh {
-		made = fmt.Sprintf(" (new, from %s at %.7s)", cmp.Or(p.baseName, "what is checked out"), p.base)
-	}
-	switch {
-	case p.branch == current:
-		c.follows = true
-		c.say("commits go to %s, which is checked out", p.branch)
-		return c.switchTo(ctx, p.branch)
-	case c.switches:
-		if tip, err = c.switchTo(ctx, p.branch); err == nil {
-			c.follows = true
-			c.say("switched your checkout from %s to %s%s: commits go there", cmp.Or(current, "no branch"), p.branch, made)
-		}
-		return tip, err
-	}
-	if tip, err = c.repo.Free(ctx, p.branch); err == nil {
-		c.sayBeside(p.branch+made, current)
-	}
-	return tip, err
-}
-
-// checkFree refuses a branch that cannot be made because git keeps branches like files:
-// where there is a branch a, there is no a/b.
-func (c *checkout) checkFree(ctx context.Context, branch string) error {
-	for i, r := range branch {
-		if r != '/' {
-			continue
-		}
-		there, err := c.exists(ctx, branch[:i])
-		if err != nil {
-			return err
-		}
-		if there {
-			return &run.UserError{
-				Message: fmt.Sprintf("there is a branch %s, so git cannot make %s", branch[:i], branch),
-				Hint:    fmt.Sprintf("name another one with --branch, or rename that one: git branch -m %s NAME", branch[:i]),
-			}
-		}
-	}
-	return nil
-}
-
-// tellMissing tells of a plan's file that is committed where the person is, and is not on
-// the branch of the place, whose tip that is.
-func (c *checkout) tellMissing(ctx context.Context, p place, tip gitrepo.OID) error {
-	file := c.files.plan.committed()
-	if file == "" {
-		return nil
-	}
-	_, err := c.repo.ReadFile(ctx, tip, file, maxPlan)
-	if !errors.Is(err, gitrepo.ErrNotFound) {
-		return err
-	}
-	where := p.branch
-	if p.fresh {
-		where = fmt.Sprintf("%s, where %s begins", cmp.Or(p.baseName, fmt.Sprintf("%.7s", p.base)), p.branch)
-	}
-	c.say("%s is not on %s: it is worked as it is in your checkout, and no box is ticked in it", file, where)
-	return nil
-}
-
-// sayBeside says where the work is, as it is not in the person's checkout.
-func (c *checkout) sayBeside(branch, current string) {
-	c.say("commits go to %s; your checkout stays on %s", branch, cmp.Or(current, "no branch"))
-	c.say("agents work in %s", c.where)
-}
-
-// leave undoes what the run's beginning did to branches where nothing came of it: the
-// branch that was checked out before is checked out again, and one that was made for
-// the run goes. Where it made commits, all stays.
-func (c *checkout) leave(ctx context.Context, s loop.State) error {
-	if s.Branch == "" || s.NoCommit {
-		return nil
-	}
-	notes, err := c.repo.BranchNotes(ctx)
-	note := notes[s.Branch]
-	if err != nil || note.Run != string(s.Run) {
-		return err
-	}
-	tip, err := c.repo.Resolve(ctx, "refs/heads/"+s.Branch)
-	if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-		return err
-	}
-	// A run before may have been cut off after its commits.
-	if len(s.Commits) > 0 || note.Made != "" && tip != note.Made {
-		return c.repo.KeepBranch(ctx, s.Branch)
-	}
-	here, err := c.repo.CheckedOut(s.Branch)
+// choose finds the place of a new run of a plan. last is how its last run stands.
+func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan, last loop.State) error {
+	v, err := c.view(ctx)
 	if err != nil {
 		return err
 	}
-	if here && note.From != "" {
-		if _, err := c.switchTo(ctx, note.From); err != nil {
-			return err
-		}
-		c.say("nothing was committed: your checkout is back on %s", note.From)
-		here = false
+	w := wish{
+		named: c.named, here: c.here || c.writes != "", planned: p.Branch, key: subject.Key, slug: subject.Slug, pushes: c.pushes,
+		last: last.Branch, finished: !c.spec && last.End.Complete() && last.End != run.EndPlanned && isAnother(p, last),
 	}
-	if note.Made == "" || here {
-		return c.repo.KeepBranch(ctx, s.Branch)
-	}
-	switch err := c.repo.RemoveBranch(ctx, s.Branch, note.Made); {
-	case errors.Is(err, gitrepo.ErrStale): // somebody else has committed there, or removed it
-		return c.repo.KeepBranch(ctx, s.Branch)
-	case err != nil:
-		return err
-	}
-	c.say("nothing was committed: removed the empty branch %s", s.Branch)
-	return nil
-}
-
-// switchTo checks out a branch.
-func (c *checkout) switchTo(ctx context.Context, branch string) (gitrepo.OID, error) {
-	err := c.repo.Checkout(ctx, branch)
-	if conflict, ok := errors.AsType[*gitrepo.ConflictError](err); ok {
-		return "", &run.UserError{
-			Message: fmt.Sprintf("%s cannot be checked out: %v", branch, conflict),
-			Hint:    "stash your changes (git stash) and run the same command again", Err: err,
+	c.place, err = decide(v, w)
+	if why, ok := errors.AsType[*run.UserError](err); ok && c.writes != "" && !c.here {
+		return &run.UserError{
+			Message: c.writes + " is written where you can read and change it, on the branch that is checked out. " + why.Message,
+			Hint:    "git switch -c " + run.BranchNamed(subject.Slug) + ", and run the same command again", Err: err,
 		}
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	_, tip, err := c.repo.Head(ctx)
-	return tip, err
+	if w.finished && c.place.branch != w.last && c.place.slug != subject.Slug {
+		c.say("%s holds another plan than the one that is finished on %s (--branch %s goes on there)", subject.PlanFile,
+			w.last, w.last)
+	}
+	if !c.place.checkedOut { // a checkout elsewhere would not move with its branch
+		if _, err := c.repo.Free(ctx, c.place.branch); err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+			return err
+		}
+	}
+	return c.tellMissing(ctx, c.place)
 }
 
-// back comes back to the branch of a run that was cut off, and checks it out again
-// where the checkout is to follow. Where that holds changes it is left alone: the
-// commits reach the branch all the same.
-func (c *checkout) back(ctx context.Context, branch string) error {
+// isAnother says whether a plan has nothing of the one that a run worked on: neither its
+// title nor a task.
+func isAnother(p plan.Plan, last loop.State) bool {
+	if p.SHA256 == last.Plan.SHA256 || p.Title == last.Plan.Title {
+		return false
+	}
+	titles := map[string]bool{}
+	for _, t := range last.Plan.Tasks {
+		titles[t.Title] = true
+	}
+	return !slices.ContainsFunc(p.Tasks, func(t run.Task) bool { return titles[t.Title] })
+}
+
+// sayWhere says where the commits of a run go.
+func (c *checkout) sayWhere(ctx context.Context, s loop.State, dir string) error {
+	if s.NoCommit {
+		return nil
+	}
 	current, _, err := c.repo.Head(ctx)
 	if err != nil {
 		return err
 	}
-	if current == branch {
-		c.follows = true
-		c.say("commits go to %s, which is checked out", branch)
-		return nil
+	p := c.place
+	if s.Branch != "" {
+		p = place{branch: s.Branch, checkedOut: s.Branch == current}
 	}
-	if !c.switches {
-		c.sayBeside(branch, current)
-		return nil
-	}
-	there, err := c.exists(ctx, branch)
-	if err != nil || !there {
-		return err
-	}
-	dirty, err := c.repo.Dirty(ctx)
-	if err != nil || len(dirty) > 0 {
-		return err
-	}
-	if _, err = c.switchTo(ctx, branch); err == nil {
-		c.follows = true
-		c.say("switched your checkout from %s back to %s, the branch of this run: commits go there",
-			cmp.Or(current, "no branch"), branch)
-	}
-	return err
+	c.say("%s", p.words(current))
+	c.say("agents work in %s", dir)
+	return nil
 }

@@ -2,13 +2,14 @@ package inline
 
 import (
 	"cmp"
-	"maps"
+	"slices"
 	"strings"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/plan"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // tips are branches, each at a commit that is called after it.
@@ -24,153 +25,132 @@ func tips(prefix string, names ...string) map[string]gitrepo.OID {
 // default branch. The plan is "k", called plan.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	type notes = map[string]gitrepo.BranchNote
-	mine := gitrepo.BranchNote{Plan: "k", Base: "main"}
-	other := gitrepo.BranchNote{Plan: "o", Base: "main"}
 	for name, tt := range map[string]struct {
 		current      string
 		here, origin []string
 		cached, says string
 		tracking     []string
-		notes        notes
-		bound        map[gitrepo.OID]string
+		owner        map[string]string
+		merged       []string
 		wish         wish
 
-		branch, from string
-		fresh        bool
-		left, err    string
+		branch, from, slug, err string
 	}{
 		"the default branch": {
-			current: "main", here: []string{"main"}, branch: "ralph/plan", from: "main", fresh: true,
+			current: "main", here: []string{"main"}, branch: "ralph/plan", from: "main",
 		},
 		"origin/HEAD out of date, origin answers": {
 			current: "main", here: []string{"main", "master"}, origin: []string{"main", "master"}, cached: "master",
-			says: "main", tracking: []string{"main", "master"}, branch: "ralph/plan", from: "main", fresh: true,
+			says: "main", branch: "ralph/plan", from: "main",
 		},
 		"origin/HEAD out of date, origin is silent": {
 			current: "main", here: []string{"main", "master"}, origin: []string{"main", "master"}, cached: "master",
-			tracking: []string{"main", "master"}, branch: "ralph/plan", from: "main", fresh: true,
+			branch: "ralph/plan", from: "main",
 		},
 		"origin's own HEAD is the old branch": {
 			current: "main", here: []string{"main", "master"}, origin: []string{"main", "master"}, cached: "master",
-			says: "master", tracking: []string{"main"}, branch: "ralph/plan", from: "main", fresh: true,
+			says: "master", branch: "ralph/plan", from: "main",
 		},
 		"origin's default branch is not here": {
 			current: "master", here: []string{"master"}, origin: []string{"master"}, cached: "master", says: "main",
-			tracking: []string{"master"}, branch: "ralph/plan", from: "master", fresh: true,
+			branch: "ralph/plan", from: "master",
 		},
 		"origin/HEAD dangles": {
 			current: "develop", here: []string{"develop", "x"}, origin: []string{"develop"}, tracking: []string{"develop"},
-			branch: "ralph/plan", from: "develop", fresh: true,
+			branch: "ralph/plan", from: "develop",
 		},
 		"somebody's own branch": {
-			current: "mine", here: []string{"main", "mine"}, branch: "ralph/plan", from: "mine", fresh: true,
+			current: "mine", here: []string{"main", "mine"}, branch: "ralph/plan", from: "main",
 		},
-		"somebody's own branch, the plan's is there": {
-			current: "mine", here: []string{"main", "mine", "ralph/plan"}, notes: notes{"ralph/plan": mine},
+		"the plan's branch is there": {
+			current: "mine", here: []string{"main", "mine", "ralph/plan"}, branch: "ralph/plan",
+		},
+		"the plan's branch is checked out": {
+			current: "ralph/plan", here: []string{"main", "ralph/plan"}, merged: []string{"ralph/plan"}, branch: "ralph/plan",
+		},
+		"the plan's branch is only on origin": {
+			current: "main", here: []string{"main"}, origin: []string{"main", "ralph/plan"},
+			branch: "ralph/plan", from: "origin/ralph/plan",
+		},
+		"the plan's branch is merged": {
+			current: "main", here: []string{"main", "ralph/plan"}, merged: []string{"ralph/plan"},
 			branch: "ralph/plan", from: "main",
-		},
-		"the plan's branch": {
-			current: "ralph/plan", here: []string{"main", "ralph/plan"}, notes: notes{"ralph/plan": mine}, branch: "ralph/plan",
-		},
-		"the plan's branch of another name": {
-			current: "work/d", here: []string{"main", "work/d"}, notes: notes{"work/d": mine}, branch: "work/d",
-		},
-		"the plan's branch became the default one": {
-			current: "main", here: []string{"main", "x"}, notes: notes{"main": mine},
-			branch: "ralph/plan", from: "main", fresh: true,
-		},
-		"another plan's branch": {
-			current: "ralph/other", here: []string{"main", "ralph/other"}, notes: notes{"ralph/other": other},
-			branch: "ralph/plan", from: "main", fresh: true, left: "ralph/other",
-		},
-		"another plan's branch, origin/HEAD out of date": {
-			current: "ralph/other", here: []string{"main", "master", "ralph/other"}, origin: []string{"main", "master"},
-			cached: "master", notes: notes{"ralph/other": other},
-			branch: "ralph/plan", from: "main", fresh: true, left: "ralph/other",
-		},
-		"another plan's branch, begun on somebody's": {
-			current: "ralph/other", here: []string{"main", "mine", "ralph/other"}, cached: "main", origin: []string{"main"},
-			notes:  notes{"ralph/other": {Plan: "o", Base: "mine"}},
-			branch: "ralph/plan", from: "mine", fresh: true, left: "ralph/other",
-		},
-		"another plan's branch, what it began from is gone": {
-			current: "ralph/other", here: []string{"dev", "ralph/other"}, origin: []string{"dev", "old"}, cached: "old",
-			says: "dev", notes: notes{"ralph/other": {Plan: "o", Base: "mine"}},
-			branch: "ralph/plan", from: "dev", fresh: true, left: "ralph/other",
-		},
-		"another plan's branch, of another clone": {
-			current: "ralph/other", here: []string{"ralph/other"}, origin: []string{"dev", "ralph/other"}, cached: "dev",
-			tracking: []string{"ralph/other"}, branch: "ralph/plan", from: "origin/dev", fresh: true, left: "ralph/other",
-		},
-		"another plan's branch, and nothing is known": {
-			current: "ralph/other", here: []string{"a", "b", "ralph/other"}, err: "neither the branch that it was begun from",
 		},
 		"the name belongs to another plan": {
-			current: "main", here: []string{"main", "ralph/plan"}, notes: notes{"ralph/plan": other},
-			branch: "ralph/plan-2", from: "main", fresh: true,
+			current: "main", here: []string{"main", "ralph/plan"}, owner: map[string]string{"ralph/plan": "o"},
+			branch: "ralph/plan-2", from: "main", slug: "plan-2",
 		},
-		"the name belongs to another plan, its file says": {
-			current: "main", here: []string{"main", "ralph/plan"}, bound: map[gitrepo.OID]string{"ralph/plan": "o"},
-			branch: "ralph/plan-2", from: "main", fresh: true,
+		"the plan has the second branch of its name": {
+			current: "main", here: []string{"main", "ralph/plan", "ralph/plan-2"}, wish: wish{last: "ralph/plan-2"},
+			branch: "ralph/plan-2", slug: "plan-2",
 		},
-		"the name belonged to another plan that was merged": {
-			current: "main", here: []string{"main", "ralph/plan"},
-			bound:  map[gitrepo.OID]string{"ralph/plan": "o", "main": "o"},
-			branch: "ralph/plan", from: "main",
+		"another plan in the same file": {
+			current: "main", here: []string{"main", "ralph/plan"}, wish: wish{last: "ralph/plan", finished: true},
+			branch: "ralph/plan-2", from: "main", slug: "plan-2",
 		},
-		"detached": {here: []string{"main"}, err: "HEAD is detached"},
-		"detached, named": {
-			here: []string{"main"}, wish: wish{named: "new"}, branch: "new", from: "HEAD", fresh: true,
+		"the last run worked on what is checked out": {
+			current: "work", here: []string{"main", "work"}, wish: wish{last: "work"}, branch: "work",
+		},
+		"the last run worked elsewhere": {
+			current: "main", here: []string{"main", "work"}, wish: wish{last: "work"}, branch: "ralph/plan", from: "main",
+		},
+		"detached": {here: []string{"main"}, branch: "ralph/plan", from: "main"},
+		"nothing is known": {
+			current: "a", here: []string{"a", "b"}, err: "the default branch is not known here, so ralph/plan cannot begin",
 		},
 		"named, new": {
-			current: "mine", here: []string{"main", "mine"}, wish: wish{named: "new"}, branch: "new", from: "mine", fresh: true,
-		},
-		"named, new, on another plan's branch": {
-			current: "ralph/other", here: []string{"main", "ralph/other"}, notes: notes{"ralph/other": other},
-			wish: wish{named: "new"}, branch: "new", from: "main", fresh: true, left: "ralph/other",
+			current: "mine", here: []string{"main", "mine"}, wish: wish{named: "new"}, branch: "new", from: "main",
 		},
 		"named, the default branch": {
-			current: "mine", here: []string{"main", "mine"}, wish: wish{named: "main"}, branch: "main", from: "main",
+			current: "mine", here: []string{"main", "mine"}, wish: wish{named: "main"}, err: "main is the default branch",
 		},
 		"named, no name": {
 			current: "main", here: []string{"main"}, wish: wish{named: "a..b"}, err: "not a valid branch name",
 		},
 		"here": {
-			current: "main", here: []string{"main"}, wish: wish{here: true}, branch: "main",
+			current: "mine", here: []string{"main", "mine"}, wish: wish{here: true}, branch: "mine",
 		},
+		"here, on the default branch": {
+			current: "main", here: []string{"main"}, wish: wish{here: true}, err: "--here: main is the default branch",
+		},
+		"here, detached": {here: []string{"main"}, wish: wish{here: true}, err: "HEAD is detached"},
 		"the plan names a branch": {
-			current: "mine", here: []string{"main", "mine"}, wish: wish{planned: "feature"},
-			branch: "feature", from: "mine", fresh: true,
+			current: "mine", here: []string{"main", "mine"}, wish: wish{planned: "feature"}, branch: "feature", from: "main",
 		},
 		"the plan names origin's default branch": {
 			current: "x", here: []string{"dev", "x"}, origin: []string{"dev"}, says: "dev", wish: wish{planned: "dev"},
-			err: "is the default branch",
+			err: `"branchName" in the plan: dev is the default branch`,
 		},
 		"the plan names what may be the default branch": {
-			current: "master", here: []string{"main", "master"}, origin: []string{"main", "master"}, cached: "master",
-			wish: wish{planned: "main"}, err: "is, was or may be the default branch",
+			current: "x", here: []string{"main", "x"}, wish: wish{planned: "master"}, err: "was or may be the default branch",
 		},
-		"the plan names a branch of a usual name where origin has another": {
-			current: "dev", here: []string{"dev"}, origin: []string{"dev"}, says: "dev", wish: wish{planned: "trunk"},
-			branch: "trunk", from: "dev", fresh: true,
+		"a branch is in the way": {
+			current: "main", here: []string{"main", "ralph"}, err: "there is a branch ralph, so git cannot make ralph/plan",
+		},
+		"branches below are in the way": {
+			current: "main", here: []string{"main", "ralph/plan/x"}, err: "there is a branch ralph/plan/x",
+		},
+		"a branch of origin is in the way of the push": {
+			current: "main", here: []string{"main"}, origin: []string{"main", "ralph"}, wish: wish{pushes: true},
+			err: "origin has a branch ralph, so it cannot take ralph/plan",
+		},
+		"a branch of origin, and nothing is pushed": {
+			current: "main", here: []string{"main"}, origin: []string{"main", "ralph"}, branch: "ralph/plan", from: "main",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := repoView{
-				current: tt.current, head: gitrepo.OID(cmp.Or(tt.current, "HEAD")), notes: tt.notes, origin: tt.says,
+				current: tt.current, head: gitrepo.OID(cmp.Or(tt.current, "HEAD")), origin: tt.says,
 				refs: gitrepo.Branches{
 					Here: tips("", tt.here...), Origin: tips("origin/", tt.origin...), Head: tt.cached, Tracking: map[string]bool{},
 				},
-				bound: func(commit gitrepo.OID, _ string) (src, key string, err error) {
-					return tt.bound[commit], tt.bound[commit], nil
-				},
+				owner:  func(branch, _ string, _ gitrepo.OID) (string, error) { return tt.owner[branch], nil },
+				merged: func(_, commit gitrepo.OID) (bool, error) { return slices.Contains(tt.merged, string(commit)), nil },
 			}
 			for _, branch := range tt.tracking {
 				v.refs.Tracking[branch] = true
 			}
-			before := maps.Clone(tt.notes)
 			tt.wish.key, tt.wish.slug = "k", "plan"
 			p, err := decide(v, tt.wish)
 			if tt.err != "" || err != nil {
@@ -179,25 +159,13 @@ func TestDecide(t *testing.T) {
 				}
 				return
 			}
-			if p.branch != tt.branch || p.fresh != tt.fresh || p.left != tt.left {
-				t.Errorf("on %s, fresh %t, left %q; want %s, %t, %q", p.branch, p.fresh, p.left, tt.branch, tt.fresh, tt.left)
+			want := place{
+				branch: tt.branch, from: tt.from, head: gitrepo.OID(cmp.Or(tt.from, tt.branch)),
+				slug: cmp.Or(tt.slug, "plan"), checkedOut: tt.branch == tt.current,
 			}
-			from := gitrepo.OID(tt.from)
-			if p.branch == v.current {
-				from = v.head
-			}
-			name := strings.TrimPrefix(tt.from, "origin/")
-			if name == "HEAD" { // it has none
-				name = ""
-			}
-			if p.base != from || p.baseName != name {
-				t.Errorf("begins from %q at %q, want %q", p.baseName, p.base, tt.from)
-			}
-			if p.fresh && p.note == nil || p.note != nil && p.fresh && p.note.Base != p.baseName {
-				t.Errorf("noted %+v", p.note)
-			}
-			if diff := gocmp.Diff(before, tt.notes); diff != "" {
-				t.Errorf("the notes were changed:\n%s", diff)
+			_, want.base = v.defaultBranch()
+			if p != want {
+				t.Errorf("%+v, want %+v", p, want)
 			}
 		})
 	}
@@ -223,13 +191,11 @@ func TestDefaultBranch(t *testing.T) {
 		},
 		"checked out and tracked": {
 			repoView{current: "dev", refs: gitrepo.Branches{
-				Here: tips("", "main", "dev"), Origin: tips("", "dev", "x"), Tracking: map[string]bool{"dev": true},
+				Here: tips("", "dev"), Origin: tips("", "dev", "x"), Tracking: map[string]bool{"dev": true},
 			}}, "dev",
 		},
 		"of two usual names the one that is checked out": {
-			repoView{current: "master", refs: gitrepo.Branches{
-				Here: tips("", "main", "master"), Origin: tips("", "main", "master"), Tracking: map[string]bool{"master": true},
-			}}, "master",
+			repoView{current: "master", refs: gitrepo.Branches{Here: tips("", "main", "master")}}, "master",
 		},
 		"a tracked branch beside a usual name is work": {
 			repoView{current: "topic", refs: gitrepo.Branches{
@@ -243,12 +209,7 @@ func TestDefaultBranch(t *testing.T) {
 		},
 		"a usual name": {repoView{current: "x", refs: gitrepo.Branches{Here: tips("", "trunk", "x")}}, "trunk"},
 		"the only one": {repoView{current: "x", refs: gitrepo.Branches{Here: tips("", "x")}}, "x"},
-		"what plans began from": {
-			repoView{refs: gitrepo.Branches{Here: tips("", "x", "ralph/y")}, notes: map[string]gitrepo.BranchNote{
-				"ralph/y": {Plan: "y", Base: "x"},
-			}}, "x",
-		},
-		"none": {repoView{current: "x", refs: gitrepo.Branches{Here: tips("", "x", "y")}}, ""},
+		"none":         {repoView{current: "x", refs: gitrepo.Branches{Here: tips("", "x", "y")}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,36 +223,44 @@ func TestDefaultBranch(t *testing.T) {
 // TestBases: what finished work is compared with, and where it may be merged.
 func TestBases(t *testing.T) {
 	t.Parallel()
-	noted := func(base string) map[string]gitrepo.BranchNote {
-		return map[string]gitrepo.BranchNote{"ralph/x": {Plan: "x", Base: base}}
-	}
 	for name, tt := range map[string]struct {
-		v    repoView
+		refs gitrepo.Branches
 		want Bases
 	}{
-		"no remote": {
-			repoView{refs: gitrepo.Branches{Here: tips("", "main", "mine")}, notes: noted("mine")}, Bases{"mine", "mine"},
-		},
-		"a branch of origin": {
-			repoView{refs: gitrepo.Branches{
-				Here: tips("", "main"), Origin: tips("", "main", "dev"), Head: "main",
-			}, notes: noted("dev")}, Bases{"origin/dev", "dev"},
-		},
-		"a branch of one's own": {
-			repoView{refs: gitrepo.Branches{
-				Here: tips("", "main", "mine"), Origin: tips("", "main"), Head: "main",
-			}, notes: noted("mine")}, Bases{"mine", "main"},
-		},
-		"nothing noted": {
-			repoView{refs: gitrepo.Branches{Here: tips("", "main", "ralph/x")}}, Bases{"main", "main"},
-		},
-		"nothing known": {repoView{refs: gitrepo.Branches{Here: tips("", "a", "ralph/x")}}, Bases{}},
+		"here":          {gitrepo.Branches{Here: tips("", "main", "ralph/x")}, Bases{"main", "main"}},
+		"on origin":     {gitrepo.Branches{Here: tips("", "ralph/x"), Origin: tips("", "main"), Head: "main"}, Bases{"origin/main", "main"}},
+		"nothing known": {gitrepo.Branches{Here: tips("", "a", "ralph/x")}, Bases{}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := gocmp.Diff(tt.want, tt.v.bases("ralph/x")); diff != "" {
-				t.Error(diff)
-			}
-		})
+		if got := (repoView{refs: tt.refs}).bases("ralph/x"); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+}
+
+// TestIsAnother: the plan that stands in a file is another than the finished one where
+// nothing of it is left.
+func TestIsAnother(t *testing.T) {
+	t.Parallel()
+	planOf := func(title string, tasks ...string) plan.Plan {
+		p := plan.Plan{Title: title, SHA256: title + strings.Join(tasks, "\n")}
+		for _, task := range tasks {
+			p.Tasks = append(p.Tasks, run.Task{Title: task})
+		}
+		return p
+	}
+	last := loop.State{Request: loop.Request{Plan: planOf("Inches", "one", "two")}}
+	for name, tt := range map[string]struct {
+		p    plan.Plan
+		want bool
+	}{
+		"the same":          {planOf("Inches", "one", "two"), false},
+		"one more task":     {planOf("Inches", "one", "two", "three"), false},
+		"another title":     {planOf("Feet", "two", "three"), false},
+		"nothing in common": {planOf("Yards", "three"), true},
+		"no tasks":          {planOf("Yards"), true},
+	} {
+		if got := isAnother(tt.p, last); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

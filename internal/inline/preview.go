@@ -43,33 +43,26 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	s, resumed, err := o.stored(ctx, repo.Top(), &j)
+	place := o.checkout(repo)
+	place.spec, place.writes = j.spec, j.writes
+	s, last, resumed, err := o.stored(ctx, place, &j)
 	if err != nil {
 		return Preview{}, err
 	}
-	place := o.checkout(repo)
-	place.looks = true
 	var notes []string
 	place.emit = func(e run.Event) { notes = append(notes, e.Text) }
 	if place.files, err = locate(ctx, repo, j); err != nil {
 		return Preview{}, err
 	}
 	if resumed {
-		err = o.resume(ctx, place, &s)
+		err = o.resume(ctx, place, &s, last)
 	} else {
-		s, err = o.begin(ctx, place, j, host.NewID(o.Now()))
+		s, err = o.begin(ctx, place, j, host.NewID(o.Now()), last)
 	}
 	if err != nil {
 		return Preview{}, err
 	}
-	p := Preview{Resumed: resumed}
-	if !s.NoCommit && s.Branch == "" {
-		at, err := place.choose(ctx, s.Subject.Key, s.Subject.Slug, s.Plan.Branch)
-		if err != nil {
-			return Preview{}, err
-		}
-		p.NewBranch, p.BaseBranch = at.fresh, at.baseName
-	}
+	p := Preview{Resumed: resumed, NewBranch: place.place.from != "", BaseBranch: place.place.from}
 	if s.Progress == "" {
 		if s, err = o.open(ctx, place, s); err != nil {
 			return Preview{}, err
@@ -83,16 +76,20 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 	return p, err
 }
 
-// stored is the state of a run that was cut off. What is stored is only read.
-func (o Options) stored(ctx context.Context, top string, j *job) (s loop.State, resumed bool, err error) {
+// stored is the state of a run that was cut off, and how the plan's last run stands. What is
+// stored is only read.
+func (o Options) stored(ctx context.Context, place *checkout, j *job) (s, last loop.State, resumed bool, err error) {
 	st, err := readStore(ctx, o.DataDir)
-	if err != nil {
-		return loop.State{}, false, err
+	if err != nil || st == nil {
+		return s, last, false, err
 	}
-	if st != nil {
-		defer func() { err = errors.Join(err, st.Close()) }()
+	defer func() { err = errors.Join(err, st.Close()) }()
+	if place.owners, err = owners(ctx, st, place.repo.Top()); err != nil {
+		return s, last, false, err
 	}
-	return o.record(st, top, o.stateDir(top, *j)).load(ctx, j)
+	rec := o.record(st, place.repo.Top(), "")
+	s, resumed, err = rec.load(ctx, j)
+	return s, rec.last, resumed, err
 }
 
 // open takes the first step of a run, in a directory that is removed again.

@@ -93,11 +93,23 @@ func (r *record) load(ctx context.Context, j *job) (s loop.State, resumed bool, 
 	return s, true, nil
 }
 
+// owners are the plans whose last runs in a checkout worked on a branch, by that.
+func owners(ctx context.Context, st *store.Store, top string) (map[string]string, error) {
+	rows, err := st.RunsOfCheckout(ctx, top)
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]string{}
+	for _, row := range rows {
+		if s, err := loop.Decode(row.State); err == nil && s.Branch != "" {
+			keys[s.Branch] = s.Subject.Key
+		}
+	}
+	return keys, nil
+}
+
 // row is that of the plan's last run; its State is nil where there is none.
 func (r *record) row(ctx context.Context, plan string) (store.Run, error) {
-	if r.store == nil {
-		return store.Run{}, nil
-	}
 	row, err := r.store.RunOfPlan(ctx, r.top, plan)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Run{}, nil

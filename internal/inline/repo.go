@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,22 +22,21 @@ type checkout struct {
 	repo *gitrepo.Repo
 	// objects is the run's own repository, with what has not landed.
 	objects func(ctx context.Context) (*gitrepo.Repo, error)
+	// place is where a new run works; see choose.
+	place place
 	// named is the branch that was asked for, "" for none; here: the work stays on
-	// the one that is checked out.
-	named string
-	here  bool
-	// looks: nothing is made or checked out.
-	looks bool
-	// switches: the branch that is worked on is checked out; else the person's
-	// checkout stays as it is.
-	switches bool
+	// the one that is checked out; pushes: it is pushed at the end.
+	named        string
+	here, pushes bool
+	// spec: the plan is the folder of a spec; writes is the file of it that the run writes
+	// for a person to read, "" where there are tasks to work.
+	spec   bool
+	writes string
+	// owners are the plans whose last runs worked on a branch.
+	owners map[string]string
 	// asked: origin has named its default branch, which is origin, "" for none.
 	asked  bool
 	origin string
-	// where is the directory that agents work in.
-	where string
-	// follows: the branch is checked out, and the checkout moves with it.
-	follows bool
 
 	author gitrepo.Person
 	now    func() time.Time
@@ -67,8 +67,8 @@ var (
 // Repo implements host.Source.
 func (c *checkout) Repo(context.Context) (*gitrepo.Repo, error) { return c.repo, nil }
 
-// Locate implements host.Source: the branch that was chosen for the plan, or the
-// one of a run that has begun, which has to be checked out.
+// Locate implements host.Source: the place that was chosen for the plan, or the branch of
+// a run that has begun.
 func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, error) {
 	branch, head, err := c.repo.Head(ctx)
 	if err != nil {
@@ -76,27 +76,21 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 	}
 	base := head
 	switch {
-	case s.Branch == "" && !s.NoCommit:
-		at, err := c.choose(ctx, s.Subject.Key, s.Subject.Slug, s.Plan.Branch)
-		if err != nil {
-			return host.Location{}, err
-		}
-		if head, err = c.enter(ctx, at, s.Run, branch); err != nil {
-			return host.Location{}, err
-		}
-		branch, base = at.branch, at.base
-	case s.Branch != "" && !s.NoCommit && branch != s.Branch:
-		if head, err = c.repo.Free(ctx, s.Branch); err != nil {
-			return host.Location{}, err
-		}
-		branch, base = s.Branch, head
-	case branch == "":
+	case s.NoCommit && branch == "":
 		return host.Location{}, errDetached()
-	case s.Branch != "" && branch != s.Branch:
+	case s.NoCommit && s.Branch != "" && branch != s.Branch:
 		return host.Location{}, &run.UserError{
 			Message: fmt.Sprintf("the run works on branch %s, but %s is checked out", s.Branch, branch),
 			Hint:    "check out " + s.Branch + " to continue",
 		}
+	case s.NoCommit:
+	case s.Branch == "":
+		branch, head, base = c.place.branch, c.place.head, c.place.base
+	case branch != s.Branch:
+		if head, err = c.tip(ctx, s); err != nil {
+			return host.Location{}, err
+		}
+		branch, base = s.Branch, head
 	}
 	settings, def, err := c.settingsFrom(ctx, base)
 	if err != nil {
@@ -110,6 +104,28 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 		Repo: c.repo, Branch: branch, Base: base, Head: head, Default: settings, Reviewed: def != "" && def != branch,
 		Config: conf,
 	}, err
+}
+
+// tip is where a run that has begun goes on: at its branch's tip, or where it began as
+// long as it has made no commit and nobody else one beyond that.
+func (c *checkout) tip(ctx context.Context, s loop.State) (gitrepo.OID, error) {
+	tip, err := c.repo.Free(ctx, s.Branch)
+	missing := errors.Is(err, gitrepo.ErrNotFound)
+	if err != nil && !missing || s.Head == "" || committed(s) {
+		return tip, err
+	}
+	if !missing {
+		behind, err := c.repo.Contains(ctx, gitrepo.OID(s.Head), tip)
+		if err != nil || !behind {
+			return tip, err
+		}
+	}
+	return gitrepo.OID(s.Head), nil
+}
+
+// committed says whether a run has made a commit.
+func committed(s loop.State) bool {
+	return slices.ContainsFunc(s.Commits, func(c loop.Landed) bool { return c.OID != "" })
 }
 
 // settingsFrom is the commit that the repository's configuration, prompts and
@@ -208,7 +224,10 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	if err := c.repo.Take(ctx, objects, oid); err != nil {
 		return loop.Landed{}, err
 	}
-	err = c.repo.UpdateRef(ctx, ref, oid, gitrepo.OID(s.Head))
+	old, err := c.forward(ctx, s)
+	if err == nil {
+		err = c.repo.UpdateRef(ctx, ref, oid, old)
+	}
 	if errors.Is(err, gitrepo.ErrStale) {
 		oid, err = c.landed(ctx, l, ref, message)
 	}
@@ -217,13 +236,8 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 	}
 	landed := loop.Landed{OID: string(oid), Tree: l.Tree, Subject: subject}
 	if !here {
-		if c.follows {
-			c.say("%s is no longer checked out: the commit is on it, and your checkout is unchanged", s.Branch)
-		}
-		c.follows = false
 		return landed, nil
 	}
-	c.follows = true
 	err = c.repo.AdvanceCheckout(ctx, oldTree, tree)
 	if conflict, ok := errors.AsType[*gitrepo.ConflictError](err); ok {
 		return loop.Landed{}, &run.UserError{
@@ -236,6 +250,26 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 			err)
 	}
 	return landed, nil
+}
+
+// forward is where the branch stands whose next commit has s.Head as its parent: there, or
+// before the first commit behind it or nowhere.
+func (c *checkout) forward(ctx context.Context, s loop.State) (gitrepo.OID, error) {
+	if committed(s) {
+		return gitrepo.OID(s.Head), nil
+	}
+	tip, err := c.repo.Resolve(ctx, "refs/heads/"+s.Branch)
+	if errors.Is(err, gitrepo.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	behind, err := c.repo.Contains(ctx, gitrepo.OID(s.Head), tip)
+	if err != nil || behind {
+		return tip, err
+	}
+	return gitrepo.OID(s.Head), nil
 }
 
 // landed finds the commit of this landing where it was made before and the

@@ -65,12 +65,9 @@ type Options struct {
 	// Defaults hold where neither a person nor the repository says anything.
 	Defaults Defaults
 	// Branch is the one to work on in the place of the plan's, "" for none; Here is to stay on
-	// the one that is checked out.
-	Branch string
-	Here   bool
-	// Switch has the branch checked out, where it is another than the one that is;
-	// else commits go to it, and the checkout stays as it is.
-	Switch     bool
+	// the one that is checked out; Push says that it is pushed at the end.
+	Branch     string
+	Here, Push bool
 	Once       bool
 	NoCommit   bool
 	AllowDirty bool
@@ -149,28 +146,32 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		return loop.State{}, err
 	}
 	place := o.checkout(repo)
+	if place.owners, err = owners(ctx, st, repo.Top()); err != nil {
+		return loop.State{}, err
+	}
 	if below := subdirectory(repo.Top(), o.Dir); below != "" {
 		place.say("agents and checks start at the top of the repository, %s, not in %s", repo.Top(), below)
 	}
-	place.author = gitrepo.Person{Name: name, Email: email}
+	place.spec, place.writes, place.author = j.spec, j.writes, gitrepo.Person{Name: name, Email: email}
 	if place.files, err = locate(ctx, repo, j); err != nil {
 		return loop.State{}, err
 	}
 	if resumed {
 		id = s.Run
-		place.where = host.TreeDir(filepath.Join(dir, string(s.Run)))
-		if err := o.resume(ctx, place, &s); err != nil {
+		if err := o.resume(ctx, place, &s, rec.last); err != nil {
 			return s, err
 		}
 		rec.stored = true
 		place.say("continuing the interrupted run")
 	} else {
 		id = host.NewID(o.Now())
-		if s, err = o.begin(ctx, place, j, id); err != nil {
+		if s, err = o.begin(ctx, place, j, id, rec.last); err != nil {
 			return loop.State{}, err
 		}
 	}
-	place.where = host.TreeDir(filepath.Join(dir, string(s.Run)))
+	if err := place.sayWhere(ctx, s, host.TreeDir(filepath.Join(dir, string(s.Run)))); err != nil {
+		return s, err
+	}
 	if err := removeOthers(dir, string(s.Run)); err != nil {
 		return s, err
 	}
@@ -194,9 +195,6 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
 	if err != nil {
 		return s, err
-	}
-	if err := place.leave(ctx, s); err != nil {
-		place.say("the empty branch %s stays: %v", s.Branch, err)
 	}
 	if err := h.Delete(ctx); err != nil {
 		place.say("the run's directory could not be removed: %v", err)
@@ -248,7 +246,7 @@ func subdirectory(top, dir string) string {
 // checkout is the repository as a run sees it.
 func (o Options) checkout(repo *gitrepo.Repo) *checkout {
 	return &checkout{
-		repo: repo, named: o.Branch, here: o.Here, switches: o.Switch, now: o.Now,
+		repo: repo, named: o.Branch, here: o.Here, pushes: o.Push, now: o.Now,
 		agent: o.Backend.About().Name, emit: o.Emit, mask: o.Mask,
 	}
 }
@@ -279,8 +277,8 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 	}
 }
 
-// begin is the state of a new run of that id.
-func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (loop.State, error) {
+// begin is the state of a new run of that id. last is how the plan's last run ended.
+func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, last loop.State) (loop.State, error) {
 	if !o.AllowDirty {
 		dirty, err := place.repo.Dirty(ctx)
 		if err != nil {
@@ -291,11 +289,10 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID) (
 		}
 	}
 	if !o.NoCommit && !j.plan.NoCommit {
-		at, err := place.choose(ctx, j.subject.Key, j.subject.Slug, j.plan.Branch)
-		if err != nil {
+		if err := place.choose(ctx, j.subject, j.plan, last); err != nil {
 			return loop.State{}, err
 		}
-		j.subject.Slug = at.slug
+		j.subject.Slug = place.place.slug
 	}
 	j.subject.HostFiles = place.files.paths()
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
@@ -329,7 +326,7 @@ func (o Options) models(st *store.Store) (*host.Gateway, func(), error) {
 // resume applies to a run that was cut off what may change on the way, and
 // refuses what may not: a person who asks for something else should get it, or
 // be told.
-func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) error {
+func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, last loop.State) error {
 	here := true
 	if o.Here && s.Branch != "" {
 		var err error
@@ -367,10 +364,10 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State) err
 	if o.Model != "" {
 		s.Model = o.Model
 	}
-	if s.Branch == "" || s.NoCommit || place.looks {
-		return nil
+	if s.Branch == "" && !s.NoCommit {
+		return place.choose(ctx, s.Subject, s.Plan, last)
 	}
-	return place.back(ctx, s.Branch)
+	return nil
 }
 
 // hasTasks says whether the run has got as far as tasks; from there on, building

@@ -165,7 +165,7 @@ func (s Spec) job(top, dir, named string) (job, error) {
 	tasks := filepath.Join(s.dir, plan.SpecTasks)
 	if s.Phase == "" {
 		j, err := readJob(top, dir, tasks)
-		j.subject.PlanFile = path.Join(s.Folder, plan.SpecTasks)
+		j.spec, j.subject.PlanFile = true, path.Join(s.Folder, plan.SpecTasks)
 		return j, err
 	}
 	var written []plan.Document
@@ -190,7 +190,7 @@ func (s Spec) job(top, dir, named string) (job, error) {
 		return job{}, err
 	}
 	rel := path.Join(s.Folder, plan.SpecTasks)
-	return job{plan: p, subject: loop.Subject{
+	return job{plan: p, spec: true, writes: s.File(), subject: loop.Subject{
 		Key: kindPlan + rel, Slug: plan.FileSlug(rel), Name: p.Title, PlanFile: s.Folder,
 	}}, nil
 }

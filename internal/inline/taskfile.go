@@ -113,9 +113,6 @@ func (c *checkout) follow(l loop.Landing) error {
 	if all || l.Task.ID == "" && !l.Recorded {
 		return nil
 	}
-	if here, err := c.repo.CheckedOut(l.State.Branch); err != nil || !here {
-		return err
-	}
 	root, err := os.OpenRoot(c.repo.Top())
 	if err != nil {
 		return fmt.Errorf("open the checkout: %w", err)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
@@ -249,6 +250,8 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch {
 	case status.Outcome.said():
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
+		e.nameLeftOut(s, refused)
+		refused = slices.DeleteFunc(refused, func(r Refusal) bool { return r.LeftOut })
 		s.takeProposal(status, left, refused)
 	case slices.Contains([]Outcome{AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken},
 		status.Outcome):
@@ -297,8 +300,32 @@ func (e *Engine) repeatLost(ctx context.Context, s *State, gone bool) (Next, err
 	return Next{}, nil
 }
 
+// maxLeftOut bounds the directories that are left out and told by name.
+const maxLeftOut = 5
+
 // maxRefused bounds the paths that are kept and told by name of those that cannot be stored.
 const maxRefused = 50
+
+// nameLeftOut tells people, in a line, which directories are left out of the work: those that tools make.
+func (e *Engine) nameLeftOut(s *State, refused []Refusal) {
+	var left []string
+	for _, r := range refused {
+		if r.LeftOut {
+			left = append(left, r.Path+" ("+r.Reason+")")
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	f := gate.Finding{Rule: "left_out", Text: "left out of the work: " + strings.Join(left, ", ")}
+	if more := len(left) - maxLeftOut; more > 0 {
+		f.Text = fmt.Sprintf("left out of the work: %s and %d more", strings.Join(left[:maxLeftOut], ", "), more)
+	}
+	if !slices.Contains(s.Findings, f) {
+		s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
+	}
+}
 
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
 func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal) {
@@ -314,6 +341,6 @@ func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal)
 		s.Failure = s.Proposal.Failed // else it still says why the task failed
 	}
 	if s.Job == prompt.JobBuild || s.Job == prompt.JobPlan {
-		s.Proposal.Claim = prompt.ReadPromise(status.Final, s.Promise)
+		s.Proposal.Claim = prompt.ReadClaim(status.Final, s.Promise)
 	}
 }

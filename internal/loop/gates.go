@@ -163,7 +163,7 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 		}
 		return check{gate: g, tree: tree, old: d.old}, nil, nil
 	}
-	results := gate.Results{First: first, Flaky: s.Flaky}
+	results := gate.Results{First: first}
 	for {
 		r, ok := s.GateMemo[again(tree, g, s.Image, len(results.Again))]
 		if !ok {
@@ -273,29 +273,6 @@ func (s *State) raiseBaseline() {
 // before, and again as many times.
 func again(tree string, g gate.Gate, image string, times int) string {
 	return fmt.Sprintf("%s\x00again%d", gate.Key(tree, g.Command, image), times)
-}
-
-// maxFlakyTests bounds how many flaky tests a run remembers.
-const maxFlakyTests = 50
-
-// noteFlaky remembers the tests that failed in one run of a gate on one tree and
-// not in another.
-func (s *State) noteFlaky(first, again gate.Result) {
-	if first.Facts.Cut || again.Facts.Cut || !again.Passed && len(again.Facts.FailedTests) == 0 {
-		return
-	}
-	flaky := slices.Clone(s.Flaky)
-	for _, pair := range [][2][]string{
-		{first.Facts.FailedTests, again.Facts.FailedTests}, {again.Facts.FailedTests, first.Facts.FailedTests},
-	} {
-		for _, name := range pair[0] {
-			if at, known := slices.BinarySearch(flaky, name); !known && !slices.Contains(pair[1], name) &&
-				len(flaky) < maxFlakyTests {
-				flaky = slices.Insert(flaky, at, name)
-			}
-		}
-	}
-	s.Flaky = flaky
 }
 
 // task is what the proposal under check is to do; none where the end of the run
@@ -461,7 +438,6 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 		maps.DeleteFunc(s.GateMemo, func(_ string, old gate.Result) bool { return old.Tree != c.tree })
 		key := gate.Key(c.tree, r.Command, s.Image)
 		if c.need == gate.Again {
-			s.noteFlaky(s.GateMemo[key], r)
 			key = again(c.tree, c.gate, s.Image, c.times)
 		}
 		s.GateMemo[key] = r

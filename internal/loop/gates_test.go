@@ -387,31 +387,6 @@ func TestCrashWhileBlameIsFound(t *testing.T) {
 	}
 }
 
-// TestKnownFlakyTestGetsMoreChances: once a test was seen to pass and fail on one
-// tree, a single bad run more does not blame the work.
-func TestKnownFlakyTestGetsMoreChances(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	runs := map[string]int{}
-	w.judge = func(tree files, g loop.GateStart) gate.Result {
-		runs[g.Tree]++
-		n := runs[g.Tree]
-		switch {
-		case tree["src/T1.txt"] != "" && tree["src/T2.txt"] == "" && n == 1, tree["src/T2.txt"] != "" &&
-			tree["src/T3.txt"] == "" && n <= 3:
-			return outcome(3, "TestRace")
-		}
-		return outcome(3)
-	}
-	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
-		t.Fatalf("ended %s after %d iterations, want 3", s.End, s.Iteration)
-	}
-	if diff := cmp.Diff([]string{"TestRace"}, s.Flaky); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // TestWhatACheckSaidIsToldOn: a call that does nothing has fixed nothing, and the
 // one after it still knows what is wrong. The same tree is looked at anew.
 func TestWhatACheckSaidIsToldOn(t *testing.T) {

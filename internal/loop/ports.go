@@ -100,6 +100,8 @@ type Change struct {
 type Refusal struct {
 	Path   string
 	Reason string
+	// LeftOut: it is what tools make beside the work, and no fault.
+	LeftOut bool `json:",omitempty"`
 }
 
 // ErrNoWorkTree is returned where the work tree is gone: this machine is

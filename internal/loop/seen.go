@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -203,7 +203,7 @@ func (s *State) beginRecord(status AgentStatus) {
 	s.Draft = Seen{
 		Number: s.Number, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
 		Outcome: status.Outcome, Duration: status.Finished.Sub(status.Started),
-		ClaimedDone: progress.HintsDone(status.Final), TooLarge: saysTooLarge().MatchString(final),
+		ClaimedDone: prompt.ReadClaim(status.Final, s.Promise).All, TooLarge: saysTooLarge().MatchString(final),
 		Asked:   oneLine(asksPerson().FindString(final), maxSeenError),
 		Signals: run.Signals{Activity: status.Activity},
 	}

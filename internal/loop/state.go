@@ -389,8 +389,6 @@ type Watch struct {
 	// stood on StartTree, or on what has landed since.
 	GateMemo map[string]gate.Result
 	Baseline map[string]gate.Result
-	// Flaky are the tests that were seen to pass and fail on one tree, in order.
-	Flaky []string
 }
 
 // Result is what came of the run so far, for people.
@@ -506,7 +504,7 @@ type Request struct {
 	Agent    string
 	// Promise are the words between <promise> and </promise> with which agents claim
 	// that the prompt is done, which is the plan's one task then; "" where they claim
-	// as usual. See [prompt.ReadPromise].
+	// as usual. See [prompt.ReadClaim].
 	Promise string `json:",omitempty"`
 	// Approved is the hash of the plan that a person approved (progress.Doc.PlanSHA256),
 	// "" for none, and ApprovedBy their login. Covered is the hash of what came of that

@@ -31,6 +31,8 @@ type world struct {
 	now   time.Time
 	trees map[string]files
 	work  files
+	// tools are directories of the work tree that tools make.
+	tools []string
 	// links are paths of the work tree that are not plain files.
 	links map[string]bool
 
@@ -170,6 +172,9 @@ func (w *world) Snapshot(context.Context) (string, []loop.Refusal, error) {
 	var refused []loop.Refusal
 	for path := range w.links {
 		refused = append(refused, loop.Refusal{Path: path, Reason: "it is a link"})
+	}
+	for _, path := range w.tools {
+		refused = append(refused, loop.Refusal{Path: path, Reason: "of a tool", LeftOut: true})
 	}
 	return w.store(w.work), refused, nil
 }

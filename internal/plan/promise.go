@@ -16,5 +16,5 @@ func CheckPromise(text string) error {
 	return nil
 }
 
-// maxPromise is the most that is read between the tags of a promise, in bytes; see prompt.ReadPromise.
+// maxPromise is the most that is read between the tags of a promise, in bytes; see prompt.ReadClaim.
 const maxPromise = 80

@@ -57,7 +57,7 @@ func WriteBack(name string, src, notes []byte, w Work) (Written, error) {
 	if err != nil {
 		return Written{}, err
 	}
-	out := Written{File: file.Bytes(), Missing: len(carried.Unknown) > 0}
+	out := Written{File: file.Bytes(), Missing: carried.Missing}
 	if companion := format.Companion(); companion != "" {
 		out.Notes = file.Files()[companion]
 	}
@@ -74,7 +74,7 @@ func WriteBack(name string, src, notes []byte, w Work) (Written, error) {
 	if carried, err = formats.Follow(own, tasks, landed); err != nil {
 		return Written{}, err
 	}
-	out.Notes, out.Missing = tasks.Bytes(), len(carried.Unknown) > 0
+	out.Notes, out.Missing = tasks.Bytes(), carried.Missing
 	if own.Plan().MarkedDone {
 		out.Open = carried.Open
 	}

@@ -300,7 +300,7 @@ var actsRE = strs.Lazy(`(?i)[@#]\b|\bgh-\b|://\b|\bwww\.\b`)
 // quoted takes from a text what could end a wrapper around it: tags and
 // borders, code quotes, and any completion marker.
 var quoted = strings.NewReplacer("<", "‹", ">", "›", "`", "'", "-----", "-", "=====", "=", "~~~", "~",
-	hints[0], "(marker)", hints[1], "(marker)")
+	StatusDone, "(marker)", "ALL_TASKS_COMPLETE", "(marker)")
 
 // plain makes text from a document fit to be quoted: one short line, nothing
 // invisible, nothing that acts on a prompt or on GitHub.

@@ -15,10 +15,6 @@ const (
 	StatusDone = "RALPH_DONE"
 )
 
-// hints are the lines that other systems of this family end an agent's last
-// message with when all work is done.
-var hints = [...]string{StatusDone, "ALL_TASKS_COMPLETE", "<promise>COMPLETE</promise>"}
-
 // bare takes white space, emphasis and code quotes off both ends of a line.
 func bare(line string) string { return strings.Trim(line, " \t\r\n*`") }
 
@@ -80,25 +76,3 @@ func (ix *indexer) prose(n ast.Node, to *[]line) {
 }
 
 func (d *Doc) text(l line) string { return string(d.src[l.start:l.stop]) }
-
-// HintsDone says whether an agent's final message claims that all work is
-// done: its last line that is not blank is a completion marker of ours or of a
-// system like ours, and not part of a fenced code block.
-func HintsDone(message string) bool {
-	last, fence := "", ""
-	for l := range strings.Lines(message) {
-		t := strings.TrimSpace(l)
-		if t == "" {
-			continue
-		}
-		last = t
-		run := t[:len(t)-len(strings.TrimLeft(t, t[:1]))]
-		switch {
-		case fence == "" && len(run) >= 3 && (run[0] == '`' || run[0] == '~') && !strings.Contains(t[len(run):], "`"):
-			fence = run
-		case fence != "" && t == run && run[0] == fence[0] && len(run) >= len(fence):
-			fence = ""
-		}
-	}
-	return fence == "" && slices.Contains(hints[:], bare(last))
-}

@@ -447,7 +447,7 @@ func suffix(s string) (at int, mark run.TaskStatus, reason string) {
 		}
 		for _, mark := range [...]run.TaskStatus{run.TaskBlocked, run.TaskSkipped} {
 			if rest, ok := strings.CutPrefix(s[i+1:len(s)-1], string(mark)+":"); ok {
-				return i, mark, unescapeParens(strs.OneLine(rest))
+				return i, mark, strs.OneLine(rest)
 			}
 		}
 		break

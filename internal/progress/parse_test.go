@@ -368,34 +368,33 @@ func TestMarkerTruthTable(t *testing.T) {
 	tests := []struct {
 		name, status string
 		done         bool
-		message      bool // as an agent's final message
 	}{
-		{"alone", "RALPH_DONE", true, true},
-		{"in a sentence", "I will NOT print RALPH_DONE yet", false, false},
-		{"at the end of a sentence", "Status: RALPH_DONE", false, false},
-		{"in a fence", "```\nRALPH_DONE\n```", false, false},
-		{"in an open fence", "~~~\nRALPH_DONE", false, false},
-		{"carriage return", "RALPH_DONE\r", true, true},
-		{"trailing blanks", "RALPH_DONE   ", true, true},
-		{"leading blanks", "  RALPH_DONE", true, true},
-		{"bold", "**RALPH_DONE**", true, true},
-		{"emphasis", "*RALPH_DONE*", true, true},
-		{"code", "`RALPH_DONE`", true, true},
-		{"bold code", "**`RALPH_DONE`**", true, true},
-		{"followed by text", "RALPH_DONE\ntests failed", true, false},
-		{"after text", "All tasks are ticked.\n\nRALPH_DONE\n\n", true, true},
-		{"lower case", "ralph_done", false, false},
-		{"longer word", "RALPH_DONE_NOT", false, false},
-		{"full stop", "RALPH_DONE.", false, false},
-		{"quoted", "> RALPH_DONE", false, false},
-		{"bullet", "- RALPH_DONE", false, false},
-		{"comment", "<!-- RALPH_DONE -->", false, false},
-		{"comment over lines", "<!--\nRALPH_DONE\n-->", false, false},
-		{"over a rule", "RALPH_DONE\n---", true, false},
-		{"after a fence", "```\nx\n```\nRALPH_DONE", true, true},
-		{"promise with blanks", "<promise> COMPLETE </promise>", false, false},
-		{"whole text is the promise's word", "COMPLETE", false, false},
-		{"nothing", "", false, false},
+		{"alone", "RALPH_DONE", true},
+		{"in a sentence", "I will NOT print RALPH_DONE yet", false},
+		{"at the end of a sentence", "Status: RALPH_DONE", false},
+		{"in a fence", "```\nRALPH_DONE\n```", false},
+		{"in an open fence", "~~~\nRALPH_DONE", false},
+		{"carriage return", "RALPH_DONE\r", true},
+		{"trailing blanks", "RALPH_DONE   ", true},
+		{"leading blanks", "  RALPH_DONE", true},
+		{"bold", "**RALPH_DONE**", true},
+		{"emphasis", "*RALPH_DONE*", true},
+		{"code", "`RALPH_DONE`", true},
+		{"bold code", "**`RALPH_DONE`**", true},
+		{"followed by text", "RALPH_DONE\ntests failed", true},
+		{"after text", "All tasks are ticked.\n\nRALPH_DONE\n\n", true},
+		{"lower case", "ralph_done", false},
+		{"longer word", "RALPH_DONE_NOT", false},
+		{"full stop", "RALPH_DONE.", false},
+		{"quoted", "> RALPH_DONE", false},
+		{"bullet", "- RALPH_DONE", false},
+		{"comment", "<!-- RALPH_DONE -->", false},
+		{"comment over lines", "<!--\nRALPH_DONE\n-->", false},
+		{"over a rule", "RALPH_DONE\n---", true},
+		{"after a fence", "```\nx\n```\nRALPH_DONE", true},
+		{"promise with blanks", "<promise> COMPLETE </promise>", false},
+		{"whole text is the promise's word", "COMPLETE", false},
+		{"nothing", "", false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -409,22 +408,8 @@ func TestMarkerTruthTable(t *testing.T) {
 				if d.MarkedDone() != tc.done {
 					t.Errorf("%q: MarkedDone %v", src, d.MarkedDone())
 				}
-				message := strings.ReplaceAll(tc.status, "\n", eol)
-				if HintsDone(message) != tc.message {
-					t.Errorf("%q: HintsDone %v", message, HintsDone(message))
-				}
 			}
 		})
-	}
-	for message, want := range map[string]bool{
-		"<promise>COMPLETE</promise>": true, "done\n\n**ALL_TASKS_COMPLETE**\n": true,
-		"I will not output <promise>COMPLETE</promise> because 4 stories remain": false,
-		"<promise>COMPLETE</promise>\nbut the tests fail":                        false,
-		"````\n```\nRALPH_DONE": false, "```\nx\n```\n\nRALPH_DONE": true,
-	} {
-		if HintsDone(message) != want {
-			t.Errorf("HintsDone(%q) = %v", message, !want)
-		}
 	}
 	if parse(t, "RALPH_DONE\n\n# Status\nRALPH_DONE\n").MarkedDone() {
 		t.Error("a marker outside the Status section counts")
@@ -448,11 +433,11 @@ func TestTemplatesAreNoMarkers(t *testing.T) {
 		texts[f] = string(b)
 	}
 	for name, text := range texts {
-		if HintsDone(text) || parse(t, text).MarkedDone() || parse(t, "## Status\n"+text).MarkedDone() {
+		if parse(t, text).MarkedDone() || parse(t, "## Status\n"+text).MarkedDone() {
 			t.Errorf("%s is taken for done", name)
 		}
 		for l := range strings.Lines(text) {
-			if HintsDone(l) || parse(t, "## Status\n"+l).MarkedDone() {
+			if parse(t, "## Status\n"+l).MarkedDone() {
 				t.Errorf("%s: %q is taken for done", name, l)
 			}
 		}

@@ -76,12 +76,10 @@ func iterationNumber(heading string) (int, bool) {
 }
 
 // readAttempt reads the bullets of an attempt. What stands below a bullet, in a
-// code fence or not, belongs to it; several may share a line, as in
-// "- Tried: a - Result: b - Next: c".
+// code fence or not, belongs to it.
 func readAttempt(iteration int, block string) Attempt {
 	fields := make(map[string][]string, 3) // lines by label
 	field, fence, dent := "", "", 0
-lines:
 	for l := range strings.Lines(block) {
 		l = strings.TrimRight(l, " \t\r\n")
 		text := strings.TrimLeft(l, " \t")
@@ -96,19 +94,13 @@ lines:
 			fence, dent = run, len(l)-len(text)
 			continue
 		default:
-			for {
-				name, rest, ok := attemptLabel(strings.TrimLeft(text[markerLen(text+"\n"):], " \t"))
-				if !ok {
-					l = text
-					break
-				}
-				at := nextLabel(rest)
-				field, text = name, rest[at:]
-				fields[field] = []string{strings.TrimSpace(rest[:at])}
-				if text == "" {
-					continue lines
-				}
+			if name, rest, ok := label(strings.TrimLeft(text[markerLen(text+"\n"):], " \t")); ok &&
+				anyFold(name, "tried", "result", "next") {
+				field = strings.ToLower(name)
+				fields[field] = nil
+				text = strings.TrimSpace(rest)
 			}
+			l = text
 		}
 		if field != "" {
 			fields[field] = append(fields[field], l)
@@ -116,30 +108,6 @@ lines:
 	}
 	read := func(name string) string { return strings.Trim(strings.Join(fields[name], "\n"), "\n") }
 	return Attempt{Iteration: iteration, Tried: read("tried"), Result: read("result"), Next: read("next")}
-}
-
-// attemptLabel takes the labels of an attempt, whose names come back in lower
-// case.
-func attemptLabel(s string) (name, rest string, ok bool) {
-	name, rest, ok = label(s)
-	if !ok || !anyFold(name, "tried", "result", "next") {
-		return "", "", false
-	}
-	return strings.ToLower(name), rest, true
-}
-
-// nextLabel is where in a line the next label of an attempt begins, or its end.
-func nextLabel(s string) int {
-	for at := 0; ; {
-		i := strings.Index(s[at:], " - ")
-		if i < 0 {
-			return len(s)
-		}
-		at += i + 1
-		if _, _, ok := attemptLabel(s[at+len("- "):]); ok {
-			return at
-		}
-	}
 }
 
 // fenceRun is the run of backticks or tildes that opens or closes a code fence,

@@ -17,7 +17,9 @@ func TestAttempts(t *testing.T) {
 Some words.
 
 ### Iteration 4
-- Tried: a - Result: b - and c - Next: d
+- Tried: a
+- Result: b - and c
+- Next: d
 
 ### Iteration 5 (T2)
 * **Tried:** wide

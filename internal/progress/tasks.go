@@ -125,52 +125,27 @@ func markText(mark run.TaskStatus, reason string) string {
 	if reason == "" {
 		reason = "no reason given"
 	}
-	return " (" + string(mark) + ": " + escapeParens(reason) + ")"
+	if !paired(reason) { // it could not be read to its end
+		reason = strings.NewReplacer("(", "[", ")", "]").Replace(reason)
+	}
+	return " (" + string(mark) + ": " + reason + ")"
 }
 
-// parenRE finds the entity of a parenthesis, with its ampersand escaped any
-// number of times.
-var parenRE = strs.Lazy(`&((?:amp;)*)#4([01]);`)
-
-// escapeParens writes each parenthesis that has no partner as an entity, so that
-// the text can stand within parentheses. Those in pairs stay as they are.
-func escapeParens(s string) string {
-	if strings.Contains(s, "#4") {
-		s = parenRE().ReplaceAllString(s, "&amp;$1#4$2;")
-	}
-	if !strings.ContainsAny(s, "()") {
-		return s
-	}
-	var alone []int // those without a partner so far
+// paired says whether each parenthesis of s has its partner.
+func paired(s string) bool {
+	depth := 0
 	for i := range len(s) {
-		switch n := len(alone); {
-		case s[i] == ')' && n > 0 && s[alone[n-1]] == '(':
-			alone = alone[:n-1]
-		case s[i] == '(', s[i] == ')':
-			alone = append(alone, i)
+		switch s[i] {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		if depth < 0 {
+			return false
 		}
 	}
-	for _, i := range slices.Backward(alone) {
-		s = s[:i] + fmt.Sprintf("&#%d;", s[i]) + s[i+1:]
-	}
-	return s
-}
-
-// unescapeParens undoes escapeParens.
-func unescapeParens(s string) string {
-	if !strings.Contains(s, "#4") {
-		return s
-	}
-	return parenRE().ReplaceAllStringFunc(s, func(entity string) string {
-		switch entity {
-		case "&#40;":
-			return "("
-		case "&#41;":
-			return ")"
-		default:
-			return "&" + strings.TrimPrefix(entity, "&amp;")
-		}
-	})
+	return depth == 0
 }
 
 // AddTask is AddTasks for one.

@@ -43,10 +43,6 @@ const (
 	maxLinesDone = 10    // lines at the end of a message in which a claim of done counts
 )
 
-// ReadClaim says what an agent claims in its last message: what the signals in it say, the weakest if they disagree, or
-// else a sentence by which the agent admits that it is not done. No other prose claims anything.
-func ReadClaim(final string) Claim { return ReadPromise(final, "") }
-
 // Ticked is the claim of an agent that has ticked the task's box as well.
 func (c Claim) Ticked() Claim {
 	if c.Kind == ClaimNone {
@@ -56,9 +52,10 @@ func (c Claim) Ticked() Claim {
 	return c
 }
 
-// ReadPromise is ReadClaim for an agent that claims its task with a promise: those words, exactly, between <promise>
-// and </promise>. Nothing else claims that it is done. Where promise is "" there is none, and it is ReadClaim.
-func ReadPromise(final, promise string) Claim {
+// ReadClaim says what an agent claims in its last message: what the signals in it say, the weakest if they disagree, or
+// else a sentence by which the agent admits that it is not done. No other prose claims anything. Where promise is not ""
+// the agent claims its task with those words, exactly, between <promise> and </promise>, and with nothing else.
+func ReadClaim(final, promise string) Claim {
 	promise = strs.OneLine(promise)
 	lines := ownLines(final)
 	var found Claim

@@ -27,7 +27,7 @@ func TestSignals(t *testing.T) {
 		for _, form := range []string{
 			"%", "\n%\n", "x\n\n% \r\n", "**%**", "`%`", "- %", "* **%**", "✅ %", "  %", "%\n\nThank you!", "```\nx\n```\n%",
 		} {
-			if got := ReadClaim(strings.ReplaceAll(form, "%", s)); got.Kind != kind {
+			if got := ReadClaim(strings.ReplaceAll(form, "%", s), ""); got.Kind != kind {
 				t.Errorf("%q in %q: %+v, want %q", s, form, got, kind)
 			}
 		}
@@ -35,11 +35,11 @@ func TestSignals(t *testing.T) {
 			"```\n%\n```", "~~~\n%\n~~~", "````\n```\n%\n````", "> %", "the word %, when it is time", "“%”", `"%"`, "- [ ] %",
 			"| a | % |",
 		} {
-			if got := ReadClaim(strings.ReplaceAll(form, "%", s)); got.Kind != ClaimNone {
+			if got := ReadClaim(strings.ReplaceAll(form, "%", s), ""); got.Kind != ClaimNone {
 				t.Errorf("%q in %q: %+v, want nothing", s, form, got)
 			}
 		}
-		if long := s + strings.Repeat("\n\nAnd then.", maxLinesDone); kind == ClaimDone && ReadClaim(long).Kind != ClaimNone {
+		if long := s + strings.Repeat("\n\nAnd then.", maxLinesDone); kind == ClaimDone && ReadClaim(long, "").Kind != ClaimNone {
 			t.Errorf("%q far from the end counts", s)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSignals(t *testing.T) {
 		"RALPH_RESULT:", "RALPH_DONE_NOT", "ralph_done", "TASK_COMPLETE: no, wait", "All done, tests pass.", "",
 		"I will not output <promise>COMPLETE</promise>", "The marker is `<promise>COMPLETE</promise>`",
 	} {
-		if got := ReadClaim(final); got.Kind != ClaimNone {
+		if got := ReadClaim(final, ""); got.Kind != ClaimNone {
 			t.Errorf("%q reads as %+v", final, got)
 		}
 	}
@@ -73,7 +73,7 @@ func TestReadClaim(t *testing.T) {
 		"The remote test is not implemented, as planned.\nNone of it still fails.\nRALPH_RESULT: done": {Kind: ClaimDone},
 		"T7 is still open. Would you like me to do it next?\n\nTASK_COMPLETE":                          {Kind: ClaimDone},
 	} {
-		if diff := cmp.Diff(want, ReadClaim(final)); diff != "" {
+		if diff := cmp.Diff(want, ReadClaim(final, "")); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", final, diff)
 		}
 	}
@@ -101,7 +101,7 @@ func TestAdmissions(t *testing.T) {
 		"Added the remaining cases; \"not done\" is the default.":                    ClaimDone,
 		"": ClaimDone,
 	} {
-		got, wantContradicted := ReadClaim(final).Ticked(), want != ClaimDone
+		got, wantContradicted := ReadClaim(final, "").Ticked(), want != ClaimDone
 		if got.Kind != want || got.Contradicted != wantContradicted || got.Words == "" && wantContradicted {
 			t.Errorf("%q: %+v, want %s", final, got, want)
 		}
@@ -121,7 +121,7 @@ func TestReadPromise(t *testing.T) {
 		"I cannot write <promise>ALL GREEN</promise> yet: tests still fail.": ClaimFailed,
 		"<promise>ALL GREEN</promise>\nRALPH_RESULT: failed: it breaks":      ClaimFailed,
 	} {
-		if got := ReadPromise(final, "ALL GREEN"); got.Kind != want {
+		if got := ReadClaim(final, "ALL GREEN"); got.Kind != want {
 			t.Errorf("%q: %+v, want %q", final, got, want)
 		}
 	}
@@ -141,7 +141,7 @@ func TestOurWordsClaimNothing(t *testing.T) {
 	}
 	for _, text := range texts {
 		for _, part := range append(strings.SplitAfter(text, "\n"), text) {
-			if ReadClaim(part).Kind == ClaimDone {
+			if ReadClaim(part, "").Kind == ClaimDone {
 				t.Errorf("%q reads as done", part)
 			}
 			for n := range 4 {
@@ -172,13 +172,13 @@ func FuzzReadClaim(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, final string) {
-		for _, c := range []Claim{ReadClaim(final), ReadPromise(final, "x"), ReadClaim(final).Ticked()} {
+		for _, c := range []Claim{ReadClaim(final, ""), ReadClaim(final, "x"), ReadClaim(final, "").Ticked()} {
 			checkLine(t, "Words", c.Words, maxWords)
 			if (c.Kind == ClaimDone || c.Kind == ClaimNone) && (c.Words != "" || c.Contradicted) || c.All && c.Kind != ClaimDone {
 				t.Errorf("%q: %+v", final, c)
 			}
 		}
-		if ReadClaim(final).Ticked().Kind == ClaimNone {
+		if ReadClaim(final, "").Ticked().Kind == ClaimNone {
 			t.Errorf("%q: a tick is a claim", final)
 		}
 	})

@@ -92,7 +92,7 @@ func TestCheck(t *testing.T) {
 func TestPresets(t *testing.T) {
 	t.Parallel()
 	for _, name := range Presets() {
-		hosts := preset(name)
+		hosts := presets[name]
 		if len(hosts) == 0 || !slices.IsSorted(hosts) {
 			t.Errorf("%s: %v", name, hosts)
 		}
@@ -119,7 +119,7 @@ func TestPresetsAreDocumented(t *testing.T) {
 	}
 	for _, name := range Presets() {
 		if row := fmt.Sprintf("| `preset:%s` | `%s` |\n", name,
-			strings.Join(preset(name), "`, `")); !strings.Contains(string(doc), row) {
+			strings.Join(presets[name], "`, `")); !strings.Contains(string(doc), row) {
 			t.Errorf("docs/agents.md lacks %s", row)
 		}
 	}

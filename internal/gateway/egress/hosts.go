@@ -2,6 +2,7 @@ package egress
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -13,41 +14,27 @@ const presetMark = "preset:"
 // *.NAME for the hosts below one, or preset:REGISTRY. An empty list allows none.
 type List []string
 
-// Presets are the registries that have one.
-func Presets() []string {
-	return []string{"crates", "debian", "go", "maven", "npm", "nuget", "packagist", "pypi", "rubygems"}
+// presets gives the hosts that a registry serves its packages from. None is one that
+// anybody could put a server or a bucket of their own on.
+var presets = map[string][]string{
+	"crates":    {"crates.io", "index.crates.io", "static.crates.io"},
+	"debian":    {"deb.debian.org", "security.debian.org"},
+	"go":        {"proxy.golang.org", "sum.golang.org"},
+	"maven":     {"repo.maven.apache.org", "repo1.maven.org"},
+	"npm":       {"registry.npmjs.org", "registry.yarnpkg.com"},
+	"nuget":     {"api.nuget.org", "globalcdn.nuget.org"},
+	"packagist": {"packagist.org", "repo.packagist.org"},
+	"pypi":      {"files.pythonhosted.org", "pypi.org"},
+	"rubygems":  {"index.rubygems.org", "rubygems.org"},
 }
 
-// preset gives the hosts that a registry serves its packages from.
-func preset(name string) []string {
-	switch name {
-	case "crates":
-		return []string{"crates.io", "index.crates.io", "static.crates.io"}
-	case "debian":
-		return []string{"deb.debian.org", "security.debian.org"}
-	case "go":
-		return []string{"proxy.golang.org", "sum.golang.org"}
-	case "maven":
-		return []string{"repo.maven.apache.org", "repo1.maven.org"}
-	case "npm":
-		return []string{"registry.npmjs.org", "registry.yarnpkg.com"}
-	case "nuget":
-		return []string{"api.nuget.org", "globalcdn.nuget.org"}
-	case "packagist":
-		return []string{"packagist.org", "repo.packagist.org"}
-	case "pypi":
-		return []string{"files.pythonhosted.org", "pypi.org"}
-	case "rubygems":
-		return []string{"index.rubygems.org", "rubygems.org"}
-	default:
-		return nil
-	}
-}
+// Presets are the registries that have one, in order.
+func Presets() []string { return slices.Sorted(maps.Keys(presets)) }
 
 // Check says what is wrong with an entry of a list.
 func Check(entry string) error {
 	if name, ok := strings.CutPrefix(entry, presetMark); ok {
-		if preset(name) == nil {
+		if presets[name] == nil {
 			return fmt.Errorf("there is no preset %q; there are %s", name, strings.Join(Presets(), ", "))
 		}
 		return nil
@@ -68,7 +55,7 @@ func Check(entry string) error {
 func (l List) Allows(host string) bool {
 	return slices.ContainsFunc(l, func(entry string) bool {
 		if name, ok := strings.CutPrefix(entry, presetMark); ok {
-			return slices.Contains(preset(name), host)
+			return slices.Contains(presets[name], host)
 		}
 		if below, ok := strings.CutPrefix(entry, "*"); ok {
 			return len(host) > len(below) && strings.HasSuffix(host, below)

@@ -148,17 +148,7 @@ type source interface {
 	// text is what an agent reads of it.
 	text() string
 	// apply makes changes, all or none.
-	apply(changes []StatusChange) error
-}
-
-// StatusChange asks for a new status of a task of a plan.
-type StatusChange struct {
-	// Task is the index in Plan.Tasks.
-	Task int
-	// Status is TaskOpen, TaskDone, TaskBlocked or TaskSkipped.
-	Status run.TaskStatus
-	// Reason says why a task is blocked or skipped.
-	Reason string
+	apply(changes []progress.Mark) error
 }
 
 // File is a task file that was read, with its companion if it has one. It is
@@ -251,9 +241,9 @@ func (f *File) Plan() Plan {
 // ErrNoTask: the file has no such task.
 var ErrNoTask = errors.New("formats: no such task")
 
-// Apply makes many changes, at most one a task, and reads the file once. On
+// Apply makes many changes, at most one a task, by the places in Plan.Tasks, and reads the file once. On
 // error nothing is changed. An index without a task is ErrNoTask.
-func (f *File) Apply(changes ...StatusChange) error {
+func (f *File) Apply(changes ...progress.Mark) error {
 	n, seen := len(f.src.plan().Tasks), make(map[int]bool, len(changes))
 	for _, c := range changes {
 		switch {

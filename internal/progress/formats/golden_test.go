@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -119,7 +120,7 @@ func tick(f *formats.File, i int) error { return mark(f, i, run.TaskDone, "") }
 func untick(f *formats.File, i int) error { return mark(f, i, run.TaskOpen, "") }
 
 func mark(f *formats.File, i int, status run.TaskStatus, reason string) error {
-	return f.Apply(formats.StatusChange{Task: i, Status: status, Reason: reason})
+	return f.Apply(progress.Mark{Task: i, Status: status, Reason: reason})
 }
 
 // changed makes an edit and shows the lines that are not as before.

@@ -266,9 +266,9 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 			`{"userStories":[{"title":"a","passes":true},{"title":"b","passes":false,"notes":"blocked: why"},{"title":"c","passes":false}]}`,
 			func(f *formats.File) error {
 				return f.Apply(
-					formats.StatusChange{Task: 2, Status: run.TaskOpen},
-					formats.StatusChange{Task: 1, Status: run.TaskBlocked, Reason: "why"},
-					formats.StatusChange{Task: 0, Status: run.TaskDone},
+					progress.Mark{Task: 2, Status: run.TaskOpen},
+					progress.Mark{Task: 1, Status: run.TaskBlocked, Reason: "why"},
+					progress.Mark{Task: 0, Status: run.TaskDone},
 				)
 			},
 		},
@@ -319,7 +319,7 @@ func TestRefusedEditsChangeNothing(t *testing.T) {
 			`"a" is done: untick it first`,
 		},
 		"one task twice": {formats.Checklist, "- [ ] a\n", func(f *formats.File) error {
-			return f.Apply(formats.StatusChange{Task: 0, Status: run.TaskDone}, formats.StatusChange{Task: 0, Status: run.TaskDone})
+			return f.Apply(progress.Mark{Task: 0, Status: run.TaskDone}, progress.Mark{Task: 0, Status: run.TaskDone})
 		}, "two changes of one task"},
 		"no such format": {formats.Checklist, "- [ ] a\n", func(*formats.File) error {
 			_, err := formats.Parse("yaml", "x", nil)
@@ -389,7 +389,7 @@ func TestEditChangesOnlyItsRange(t *testing.T) {
 		i := rapid.IntRange(0, len(before.Tasks)-1).Draw(t, "task")
 		want := rapid.SampledFrom([]run.TaskStatus{run.TaskDone, run.TaskOpen, run.TaskBlocked, run.TaskSkipped}).Draw(t,
 			"status")
-		if err := f.Apply(formats.StatusChange{Task: i, Status: want, Reason: "because"}); err != nil {
+		if err := f.Apply(progress.Mark{Task: i, Status: want, Reason: "because"}); err != nil {
 			if before.Tasks[i].Status != run.TaskDone || !bytes.Equal(f.Bytes(), src) {
 				t.Fatalf("%v, and the file is %q", err, f.Bytes())
 			}

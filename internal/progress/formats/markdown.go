@@ -163,7 +163,7 @@ func (m *markdown) plan() Plan {
 }
 
 // apply changes the boxes of tasks, and notes behind them why they are blocked or skipped.
-func (m *markdown) apply(changes []StatusChange) error {
+func (m *markdown) apply(changes []progress.Mark) error {
 	var marks []progress.Mark
 	tasks := m.doc.Tasks()
 	for _, c := range changes {
@@ -212,9 +212,9 @@ func (f *File) Unworked() string {
 		return f.Text() // which says nothing of that
 	}
 	fresh := *m
-	var open []StatusChange
+	var open []progress.Mark
 	for i := range m.view.Tasks {
-		open = append(open, StatusChange{Task: i, Status: run.TaskOpen})
+		open = append(open, progress.Mark{Task: i, Status: run.TaskOpen})
 	}
 	if fresh.apply(open) != nil {
 		return m.text()

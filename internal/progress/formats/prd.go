@@ -267,7 +267,7 @@ func splitMark(notes string) (rest string, status run.TaskStatus, reason string)
 }
 
 // apply changes what the stories say of themselves.
-func (p *prd) apply(changes []StatusChange) error {
+func (p *prd) apply(changes []progress.Mark) error {
 	var patches []progress.Patch
 	for _, c := range changes {
 		more, err := p.edits(c)
@@ -311,7 +311,7 @@ func set(src []byte, object value, old *value, key, text string) progress.Patch 
 }
 
 // edits are the replacements that make one change; none where nothing is to be changed.
-func (p *prd) edits(c StatusChange) ([]progress.Patch, error) {
+func (p *prd) edits(c progress.Mark) ([]progress.Patch, error) {
 	s, t := p.stories[c.Task], p.view.Tasks[c.Task]
 	done := t.Status == run.TaskDone
 	switch c.Status {

@@ -10,14 +10,12 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// Carried is what bringing a file up to date came to. Tasks are named by their
-// ids, or by their titles where they have none.
+// Carried is what bringing a file up to date came to.
 type Carried struct {
-	// Changed are the tasks that changed.
-	Changed []string
-	// Unknown are the tasks that the file does not have.
-	Unknown []string
-	// Open are the tasks of the file that are neither done nor skipped.
+	// Missing: the file does not have the task that lands.
+	Missing bool
+	// Open names the tasks of the file that are neither done nor skipped, by their ids, or by
+	// their titles where they have none.
 	Open []string
 }
 
@@ -37,31 +35,38 @@ type Landed struct {
 // progress.md: what is done is ticked, what people skipped is skipped, and the
 // status says so when the run and the file are both done. Each story of a PRD
 // that was done gets an entry in progress.txt. Following twice changes nothing
-// the second time. Of Unknown, only the task that lands is told.
-func Follow(own, file *File, l Landed) (Carried, error) {
+// the second time.
+func Follow(own, file *File, l Landed) (c Carried, err error) {
 	ours, theirs := own.Plan(), file.Plan()
-	match := pair(ours.Tasks, theirs.Tasks)
-	leave := slices.Clone(match)
-	landed := -1
+	match, came := pair(ours.Tasks, theirs.Tasks), outcomes(ours.Tasks)
+	var changes []progress.Mark
+	var done, landed []Task
 	for i, t := range ours.Tasks {
+		at, lands := match[i], t.ID == l.Task && l.Task != ""
 		switch {
-		case t.ID == l.Task && l.Task != "":
-			landed = i
-		case slices.Contains(l.Written, t.ID), t.Status == run.TaskBlocked:
-			leave[i] = -1
+		case at < 0:
+			c.Missing = c.Missing || lands
+			continue
+		case lands:
+			landed = []Task{theirs.Tasks[at]}
+		case slices.Contains(l.Written, t.ID):
+			continue
+		}
+		was := theirs.Tasks[at].Status
+		if was == came[i] || was == run.TaskDone || came[i] != run.TaskDone && came[i] != run.TaskSkipped {
+			continue
+		}
+		changes = append(changes, progress.Mark{Task: at, Status: came[i], Reason: t.Reason})
+		if came[i] == run.TaskDone && !lands {
+			done = append(done, theirs.Tasks[at])
 		}
 	}
-	var out Carried
-	done, err := file.settle(&out, due(ours.Tasks, theirs.Tasks, leave))
-	if err != nil {
+	if err := file.Apply(changes...); err != nil {
 		return Carried{}, err
 	}
-	if landed >= 0 {
-		switch i := match[landed]; {
-		case i < 0:
-			out.Unknown = []string{nameOf(ours.Tasks[landed])}
-		case !slices.Contains(done, i):
-			done = append(done, i)
+	for _, t := range file.src.plan().Tasks {
+		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
+			c.Open = append(c.Open, nameOf(t))
 		}
 	}
 	if m, ok := file.src.(*markdown); ok && ours.MarkedDone {
@@ -69,59 +74,16 @@ func Follow(own, file *File, l Landed) (Carried, error) {
 			return Carried{}, err
 		}
 	}
-	if file.format != PRD || len(done) == 0 {
-		return out, nil
-	}
-	r := report{
-		when: l.When, files: l.Files,
-		patterns: added(theirs.Patterns, ours.Patterns), learned: added(theirs.Learnings, ours.Learnings),
-	}
-	for _, i := range done {
-		r.tasks = append(r.tasks, theirs.Tasks[i])
+	if done = append(done, landed...); file.format != PRD || len(done) == 0 {
+		return c, nil
 	}
 	if file.notes == nil {
 		file.notes = newLog(l.When)
 	}
-	return out, file.Attach(txtLog(file.notes).add(r))
-}
-
-// settle makes the changes, and says where the tasks stand that are done by them.
-func (f *File) settle(out *Carried, changes []StatusChange) (done []int, err error) {
-	tasks := f.src.plan().Tasks
-	if err := f.Apply(changes...); err != nil {
-		return nil, err
-	}
-	for _, c := range changes {
-		out.Changed = append(out.Changed, nameOf(tasks[c.Task]))
-		if c.Status == run.TaskDone {
-			done = append(done, c.Task)
-		}
-	}
-	for _, t := range f.src.plan().Tasks {
-		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
-			out.Open = append(out.Open, nameOf(t))
-		}
-	}
-	return done, nil
-}
-
-// due are the changes that bring tasks to what the tasks of another plan have
-// come to. match gives the place of each of ours, or -1.
-func due(ours, theirs []Task, match []int) []StatusChange {
-	var out []StatusChange
-	came := outcomes(ours)
-	for i, t := range ours {
-		if match[i] < 0 {
-			continue
-		}
-		old := theirs[match[i]]
-		same := old.Status == came[i] && (old.Status != run.TaskBlocked || old.Reason == t.Reason)
-		if same || old.Status == run.TaskDone || came[i] == run.TaskOpen {
-			continue
-		}
-		out = append(out, StatusChange{Task: match[i], Status: came[i], Reason: t.Reason})
-	}
-	return out
+	return c, file.Attach(txtLog(file.notes).add(report{
+		when: l.When, tasks: done, files: l.Files,
+		patterns: added(theirs.Patterns, ours.Patterns), learned: added(theirs.Learnings, ours.Learnings),
+	}))
 }
 
 // outcomes says of each task whether it is done, blocked, skipped or still

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
-	"github.com/org/ralph-action/internal/strs"
 )
 
 // systemDirs are what a machine's programs consist of. What is not there, or is a
@@ -41,10 +39,11 @@ var (
 	readOnlyProc = []string{"bus", "fs", "irq", "sys", "sysrq-trigger"}
 )
 
-// parts are what belongs to the programs of a directory of that name and lies beside
-// it, where the marker is one of them: of installations by hand, Go, virtual
-// environments of Python, Java, Homebrew; of pyenv and its kin, and of asdf and
-// mise. All else there may be anything, credentials for one.
+// parts are what belongs to the programs of a directory, where the marker is there: beside
+// a directory bin in a prefix of installation (npm's and nvm's, Go's, a virtual environment
+// of Python's, Java's, Homebrew's), or one shims (pyenv and its kin, asdf and mise), and in
+// the directory itself, of pnpm and of the agent's own installer. All else in a prefix may be
+// anything, credentials for one.
 var parts = []struct {
 	dir, marker string
 	names       []string
@@ -56,17 +55,17 @@ var parts = []struct {
 	{"bin", "Cellar", []string{"Cellar", "opt"}},
 	{"shims", "versions", []string{"bin", "libexec", "plugins", "pyenv.d", "rbenv.d", "versions", "version"}},
 	{"shims", "installs", []string{"bin", "lib", "plugins", "installs"}},
+	{"pnpm", "pnpm/global", []string{"pnpm/global"}},
+	{"local", "local/node_modules", []string{"local/node_modules"}},
 }
 
 const (
-	// maxLinks and maxPrograms bound what following a name may cost: links that
-	// lead to each other, and programs that start each other.
-	maxLinks    = 40
-	maxPrograms = 16
+	// maxLinks bounds the links that lead to each other, and maxInterpreters the
+	// interpreters that are scripts.
+	maxLinks        = 40
+	maxInterpreters = 4
 	// maxMasked is how much a directory of programs may hold that is none.
 	maxMasked = 64
-	// maxScript is how much of a script is searched for what it starts.
-	maxScript = 64 << 10
 )
 
 // layout is the file system of a command. It begins empty.
@@ -77,12 +76,6 @@ type layout struct {
 	path  string
 	// user is what the command runs as, 0 for who we are.
 	user int
-	// homely are the programs that a script looks for in the home, by their paths
-	// there: the command has another home, where links stand for them.
-	homely map[string]string
-	// read are the programs that were followed: scripts may name each other, and
-	// themselves.
-	read map[string]bool
 }
 
 // item is something in the file system: a bind of from, a link to it, or a mask,
@@ -101,7 +94,9 @@ const (
 // home and temporary directory, to write. The home of whoever started the bot is not
 // there, nor anything else.
 func (s *Sandbox) layout(d rundir.Dir, spec sandbox.Spec) (*layout, error) {
-	l := s.newLayout(spec)
+	l := &layout{
+		items: map[string]item{}, home: homes(), path: cmp.Or(spec.Env["PATH"], os.Getenv("PATH")), user: s.wrapper().user,
+	}
 	l.items["/var/run"] = item{linked, "/run"}
 	for _, dir := range systemDirs {
 		l.show(readOnly, dir)
@@ -115,11 +110,13 @@ func (s *Sandbox) layout(d rundir.Dir, spec sandbox.Spec) (*layout, error) {
 		l.showPrograms(dir)
 	}
 	for _, program := range append(spec.Argv[:1:1], spec.Programs...) {
-		if err := l.showProgram(program, maxPrograms); err != nil {
+		if err := l.showProgram(program, maxInterpreters); err != nil {
 			return nil, err
 		}
 	}
-	l.show(readOnly, s.self)
+	for _, path := range slices.Concat(s.shown, []string{s.self}) {
+		l.show(readOnly, path)
+	}
 	for _, path := range slices.Concat(secrets(), s.hide) {
 		l.mask(path)
 	}
@@ -136,34 +133,6 @@ func (s *Sandbox) layout(d rundir.Dir, spec sandbox.Spec) (*layout, error) {
 		l.show(writable, dir)
 	}
 	return l, nil
-}
-
-func (s *Sandbox) newLayout(spec sandbox.Spec) *layout {
-	return &layout{
-		items: map[string]item{}, home: homes(), path: cmp.Or(spec.Env["PATH"], os.Getenv("PATH")), user: s.wrapper().user,
-		homely: map[string]string{}, read: map[string]bool{},
-	}
-}
-
-// linkHome makes links in a start's home to the programs that its own command looks for
-// in the person's.
-func (s *Sandbox) linkHome(d rundir.Dir, spec sandbox.Spec) error {
-	l := s.newLayout(spec)
-	for _, program := range append(spec.Argv[:1:1], spec.Programs...) {
-		if err := l.showProgram(program, maxPrograms); err != nil && s.wrapper().path != "" {
-			return err
-		}
-	}
-	for name, target := range l.homely {
-		at := filepath.Join(d.Path(homeDir), name)
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
-			return err
-		}
-		if err := os.Symlink(target, at); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // show adds a path as it is on this machine, and the links that lead to it.
@@ -234,49 +203,32 @@ func (l *layout) showPrograms(dir string) {
 // files that are not for everybody, sockets, and those with a dot, as of
 // configuration.
 func programsIn(dir string) (links, hidden []string) {
-	look := func() [2][]string {
-		var links, hidden []string
-		entries, _ := os.ReadDir(dir)
-		for _, e := range entries {
-			path := filepath.Join(dir, e.Name())
-			switch {
-			case e.IsDir(), strings.HasPrefix(e.Name(), "."), e.Type()&(fs.ModeSocket|fs.ModeNamedPipe|fs.ModeDevice) != 0:
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		switch {
+		case e.IsDir(), strings.HasPrefix(e.Name(), "."), e.Type()&(fs.ModeSocket|fs.ModeNamedPipe|fs.ModeDevice) != 0:
+			hidden = append(hidden, path)
+		case e.Type()&fs.ModeSymlink != 0:
+			if target, _, err := follow(path); err == nil && !inAny(target, systemDirs) && isProgram(target) {
+				links = append(links, path)
+			}
+		case e.Type().IsRegular():
+			if info, err := e.Info(); err == nil && info.Mode()&0o111 == 0 && info.Mode()&0o004 == 0 {
 				hidden = append(hidden, path)
-			case e.Type()&fs.ModeSymlink != 0:
-				if target, _, err := follow(path); err == nil && !inAny(target, systemDirs) && isProgram(target) {
-					links = append(links, path)
-				}
-			case e.Type().IsRegular():
-				if info, err := e.Info(); err == nil && info.Mode()&0o111 == 0 && info.Mode()&0o004 == 0 {
-					hidden = append(hidden, path)
-				}
 			}
 		}
-		return [2][]string{links, hidden}
 	}
-	if !inAny(dir, systemDirs) {
-		found := look()
-		return found[0], found[1]
-	}
-	// Those of the system are large, and change with its packages.
-	known, _ := systemPrograms.LoadOrStore(dir, sync.OnceValue(look))
-	found := known.(func() [2][]string)() //nolint:forcetypeassert // nothing else is stored
-	return found[0], found[1]
+	return links, hidden
 }
 
-var systemPrograms sync.Map
-
-// showProgram shows the program that a name stands for, and what that needs in
-// turn: the interpreter of a script, and what it starts by an absolute path.
+// showProgram shows the program that a name stands for, what is installed with it, and the
+// interpreter of a script.
 func (l *layout) showProgram(name string, left int) error {
 	file := l.lookUp(name)
-	if file == "" || left == 0 || l.read[file] {
-		return nil // the work tree's own, or the shim says that there is none
-	}
-	l.read[file] = true
 	real, _, err := follow(file)
-	if err != nil {
-		return nil //nolint:nilerr // the shim says so, where it is looked for
+	if file == "" || err != nil || left == 0 {
+		return nil //nolint:nilerr // the work tree's own, or the shim says that there is none
 	}
 	l.show(readOnly, file)
 	if inAny(real, systemDirs) {
@@ -289,22 +241,14 @@ func (l *layout) showProgram(name string, left int) error {
 		}
 	}
 	l.showInstallation(real)
-	interpreter, others := l.startsOf(file, real)
-	if interpreter == "" {
-		return nil
-	}
-	if l.lookUp(interpreter) == "" {
+	interpreter := interpreterOf(real)
+	if interpreter != "" && l.lookUp(interpreter) == "" {
 		return &run.UserError{
 			Message: fmt.Sprintf("%s is a script for %s, which is not on this machine", real, interpreter),
 			Hint:    "install that, or put its directory into the PATH of the bot",
 		}
 	}
-	for _, name := range append([]string{interpreter}, others...) {
-		if err := l.showProgram(name, left-1); err != nil {
-			return err
-		}
-	}
-	return nil
+	return l.showProgram(interpreter, left-1)
 }
 
 // closed says whether the command's user may not use what is root's: a program, or
@@ -353,12 +297,12 @@ func (l *layout) showInstallation(file string) {
 // lookUp is the absolute path of a program, "" where it is none of the machine's.
 func (l *layout) lookUp(name string) string {
 	if filepath.IsAbs(name) {
-		if isPart(name) {
+		if isProgram(name) {
 			return filepath.Clean(name)
 		}
 		return ""
 	}
-	if strings.ContainsRune(name, '/') {
+	if strings.ContainsRune(name, '/') || name == "" {
 		return ""
 	}
 	for _, dir := range filepath.SplitList(l.path) {
@@ -369,80 +313,29 @@ func (l *layout) lookUp(name string) string {
 	return ""
 }
 
-var (
-	// absolute finds what may be the path of a program in a script, and below what may be
-	// one under a variable or the output of a command: "$HOME/x", "$(dirname "$0")/../x".
-	absolute = strs.Lazy(`/[A-Za-z0-9._@+-]+(?:/[A-Za-z0-9._@+-]+)+`)
-	below    = strs.Lazy(`(\$HOME|\$\{HOME\}|~|\$\{[^}\n]*\}|\$[A-Za-z_]+|\$\([^)\n]*\))["']?((?:/[A-Za-z0-9._@+-]+)+)`)
-)
-
-// startsOf reads a script that is called by a name: its interpreter, as the name or
-// path of a program, and the programs that it names. A program of another kind has
-// neither.
-func (l *layout) startsOf(name, file string) (interpreter string, others []string) {
+// interpreterOf is the name or path in the first line of a script, "" for other programs.
+func interpreterOf(file string) string {
 	f, err := os.Open(file) // #nosec G304 -- the program that the operator named
 	if err != nil {
-		return "", nil
+		return ""
 	}
 	defer func() { _ = f.Close() }()
-	head := make([]byte, maxScript)
+	head := make([]byte, 256) // as the kernel reads
 	n, _ := f.Read(head)
-	line, rest, _ := bytes.Cut(head[:n], []byte("\n"))
-	line, ok := bytes.CutPrefix(line, []byte("#!"))
-	words := strings.Fields(string(line))
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	line, ok := strings.CutPrefix(line, "#!")
+	words := strings.Fields(line)
 	if !ok || len(words) == 0 {
-		return "", nil
+		return ""
 	}
-	interpreter = words[0]
-	if filepath.Base(interpreter) == "env" {
+	if filepath.Base(words[0]) == "env" {
 		for _, word := range words[1:] {
 			if !strings.HasPrefix(word, "-") && !strings.Contains(word, "=") {
-				interpreter = word
-				break
+				return word
 			}
 		}
 	}
-	for _, path := range absolute().FindAllString(string(rest), maxPrograms) {
-		if isProgram(path) {
-			others = append(others, path)
-		}
-	}
-	for _, m := range below().FindAllStringSubmatch(string(rest), maxPrograms) {
-		others = append(others, l.named(m[1], m[2], name, file)...)
-	}
-	return interpreter, others
-}
-
-// named are the programs that a script may mean by a path below a variable: one below
-// the home, or beside the script itself.
-func (l *layout) named(variable, path, name, file string) (found []string) {
-	if slices.Contains([]string{"$HOME", "${HOME}", "~"}, variable) {
-		for _, home := range l.home {
-			rel := strings.TrimPrefix(filepath.Clean(path), "/")
-			if target := filepath.Join(home, rel); isPart(target) {
-				l.homely[rel] = target
-				return []string{target}
-			}
-		}
-		return nil
-	}
-	for _, dir := range []string{filepath.Dir(name), filepath.Dir(file)} {
-		if target := filepath.Join(dir, path); isPart(target) {
-			found = append(found, target)
-		}
-	}
-	return found
-}
-
-// isPart says whether a file is a program, or a part of an installed package, which its
-// interpreter runs.
-func isPart(path string) bool {
-	if isProgram(path) {
-		return true
-	}
-	info, err := os.Stat(path) // #nosec G703 -- named by a program of the operator's
-	return err == nil && info.Mode().IsRegular() && strings.Contains(path, "/node_modules/") &&
-		filepath.Ext(path) != "" && !strings.HasPrefix(filepath.Base(path), ".")
+	return words[0]
 }
 
 // args are bubblewrap's. Above comes before below. The root is still to be closed.

@@ -53,6 +53,9 @@ type Options struct {
 	Node string
 	// Isolation says whether bubblewrap keeps commands apart; "" is auto.
 	Isolation Isolation
+	// Show are files and directories that commands may read, besides programs and what
+	// is installed with them.
+	Show []string
 	// Hide are files and directories that commands must not see, where they are
 	// kept apart, though they may lie among what is shown: among the system's, and
 	// beside programs.
@@ -63,6 +66,7 @@ type Options struct {
 type Sandbox struct {
 	self, node string
 	isolation  Isolation
+	shown      []string
 	hide       []string
 	// wrapper is found out when it is first asked for.
 	wrapper func() wrapper
@@ -77,7 +81,7 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 // New makes the sandbox; it fails only where the machine does not tell its
 // name or the path of this program.
 func New(o Options) (*Sandbox, error) {
-	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, hide: o.Hide, owned: map[rundir.Dir]*os.File{}}
+	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, shown: o.Show, hide: o.Hide, owned: map[rundir.Dir]*os.File{}}
 	s.wrapper = sync.OnceValue(func() wrapper { return probe(s.isolation) })
 	var err error
 	if s.self == "" {
@@ -105,6 +109,14 @@ func (s *Sandbox) Check(context.Context) error {
 		return &run.UserError{
 			Message: fmt.Sprintf("the bot's program %s is gone", s.self),
 			Hint:    "restore it and restart the bot", Err: err,
+		}
+	}
+	for _, path := range s.shown {
+		if _, err := os.Stat(path); err != nil {
+			return &run.UserError{
+				Message: fmt.Sprintf("what agents are to be shown is not there: %v", err),
+				Hint:    "correct sandbox.show or --show: whole paths of files or directories", Err: err,
+			}
 		}
 	}
 	return s.checkIsolation()
@@ -208,9 +220,6 @@ func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
 			return proc.Cmd{}, err
 		}
-	}
-	if err := s.linkHome(d, spec); err != nil {
-		return proc.Cmd{}, err
 	}
 	box, err := d.NewBox()
 	if err != nil {

@@ -50,6 +50,7 @@ func TestInstallationsOfAgents(t *testing.T) {
 		files map[string]string
 		argv  string
 		path  string
+		show  string
 		want  string
 	}{
 		"a link into versions": {
@@ -99,16 +100,6 @@ func TestInstallationsOfAgents(t *testing.T) {
 			},
 			argv: "claude", path: "$HOME/.nvm/current/bin", want: "agent\ndependency\n",
 		},
-		"a wrapper": {
-			files: map[string]string{
-				"bin/claude":        "#!/bin/sh\nexport MODE=x\nexec \"$HOME/tools/claude-real\" \"$@\"\n",
-				"tools/claude-real": "#!$HOME/tools/interpreter\n",
-				"tools/interpreter": "#!/bin/sh\necho agent\n",
-				"tools/key":         "secret",
-				"bin/.env":          "secret",
-			},
-			argv: "claude", path: "$HOME/bin", want: "agent\n",
-		},
 		"a shim of a version manager": {
 			files: map[string]string{
 				".pyenv/shims/aider":              "#!/bin/sh\nexec $HOME/.pyenv/libexec/pyenv exec aider\n",
@@ -122,44 +113,61 @@ func TestInstallationsOfAgents(t *testing.T) {
 			},
 			argv: "aider", path: "$HOME/.pyenv/shims", want: "agent\n",
 		},
-		"a wrapper that looks in the home": {
+		"a virtual environment": {
 			files: map[string]string{
-				"bin/claude":        "#!/bin/sh\nexec \"${HOME}/tools/claude-real\" \"$@\"\n",
-				"tools/claude-real": "#!/bin/sh\necho agent; cat \"$HOME/tools/key\" ~/.netrc 2>/dev/null; true\n",
-				"tools/key":         "secret",
-				".netrc":            "secret",
+				".local/bin/aider":                        "→ $HOME/.local/pipx/venvs/aider/bin/aider",
+				".local/pipx/venvs/aider/bin/aider":       "#!$HOME/.local/pipx/venvs/aider/bin/python\n",
+				".local/pipx/venvs/aider/bin/python":      "→ $HOME/.python/bin/python3",
+				".local/pipx/venvs/aider/pyvenv.cfg":      "home\n",
+				".local/pipx/venvs/aider/lib/site.py":     "package\n",
+				".local/pipx/venvs/aider/credentials":     "secret",
+				".python/bin/python3":                     "#!/bin/sh\necho agent; cat \"$(dirname \"$1\")/../lib/site.py\" \"$(dirname \"$(readlink -f \"$0\")\")/../lib/os.py\"\n",
+				".python/lib/os.py":                       "library\n",
+				".python/config":                          "secret",
+				".local/pipx/venvs/other/lib/settings.py": "secret",
 			},
-			argv: "claude", path: "$HOME/bin", want: "agent\n",
+			argv: "$HOME/.local/pipx/venvs/aider/bin/aider", want: "agent\npackage\nlibrary\n",
 		},
-		"wrappers that seem to name themselves and each other": {
+		"Homebrew": {
 			files: map[string]string{
-				"bin/claude": "#!/bin/sh\na=claude b=other\n: \"$a/claude\" \"$b/other\" \"$a/third\"\necho agent\n",
-				"bin/other":  "#!/bin/sh\n: \"$a/claude\" \"$b/other\" \"$a/third\"\n",
-				"bin/third":  "#!/bin/sh\n: \"$a/claude\" \"$b/other\" \"$a/third\"\n",
+				".linuxbrew/bin/claude":                          "→ ../Cellar/claude-code/2/bin/claude",
+				".linuxbrew/Cellar/claude-code/2/bin/claude":     "#!/bin/sh\nexec \"$HOME/.linuxbrew/opt/claude-code/libexec/claude\" \"$@\"\n",
+				".linuxbrew/opt/claude-code":                     "→ ../Cellar/claude-code/2",
+				".linuxbrew/Cellar/claude-code/2/libexec/claude": "#!/bin/sh\necho agent\n",
+				".linuxbrew/etc/token":                           "secret",
 			},
-			argv: "claude", path: "$HOME/bin", want: "agent\n",
+			argv: "claude", path: "$HOME/.linuxbrew/bin", want: "agent\n",
 		},
-		"a wrapper that looks beside itself": {
+		"the agent's own installer of old": {
 			files: map[string]string{
-				"opt/agent/bin/claude":        "#!/bin/sh\ndir=$(dirname \"$0\")\nexec \"$dir/../core/claude\" \"$@\"\n",
-				"opt/agent/core/claude":       "#!/bin/sh\necho agent\n",
-				"opt/agent/core/credentials":  "secret",
-				"opt/agent/core/.credentials": "secret",
+				".claude/local/claude":                                        "#!/bin/sh\nexec \"$HOME/.claude/local/node_modules/.bin/claude\" \"$@\"\n",
+				".claude/local/node_modules/.bin/claude":                      "→ ../@anthropic-ai/claude-code/cli.js",
+				".claude/local/node_modules/@anthropic-ai/claude-code/cli.js": "#!/bin/sh\necho agent\n",
+				".claude/.credentials.json":                                   "secret",
 			},
-			argv: "$HOME/opt/agent/bin/claude", want: "agent\n",
+			argv: "$HOME/.claude/local/claude", want: "agent\n",
+		},
+		"what is shown besides": {
+			files: map[string]string{
+				"bin/claude":        "#!/bin/sh\nexec \"$HOME/tools/claude-real\" \"$@\"\n",
+				"tools/claude-real": "#!/bin/sh\necho agent\n",
+				"other/key":         "secret",
+				"bin/.env":          "secret",
+			},
+			argv: "claude", path: "$HOME/bin", show: "$HOME/tools", want: "agent\n",
 		},
 		"pnpm": {
 			files: map[string]string{
-				"pnpm/claude": "#!/bin/sh\nbasedir=$(dirname \"$(echo \"$0\" | sed -e 's,a,a,')\")\n" +
+				"share/pnpm/claude": "#!/bin/sh\nbasedir=$(dirname \"$(echo \"$0\" | sed -e 's,a,a,')\")\n" +
 					"exec node \"$basedir/global/5/node_modules/@anthropic-ai/claude-code/cli.js\" \"$@\"\n",
-				"pnpm/node": node,
-				"pnpm/global/5/node_modules/@anthropic-ai/claude-code":                  "→ ../../.pnpm/c@2/node_modules/@anthropic-ai/claude-code",
-				"pnpm/global/5/.pnpm/c@2/node_modules/@anthropic-ai/claude-code/cli.js": "echo agent; cat \"$(dirname \"$(readlink -f \"$1\")\")/../../dependency/index.js\"\n",
-				"pnpm/global/5/.pnpm/c@2/node_modules/dependency":                       "→ ../../d@1/node_modules/dependency",
-				"pnpm/global/5/.pnpm/d@1/node_modules/dependency/index.js":              "dependency\n",
-				"pnpm/.env": "secret",
+				"share/pnpm/node": node,
+				"share/pnpm/global/5/node_modules/@anthropic-ai/claude-code":                  "→ ../../.pnpm/c@2/node_modules/@anthropic-ai/claude-code",
+				"share/pnpm/global/5/.pnpm/c@2/node_modules/@anthropic-ai/claude-code/cli.js": "echo agent; cat \"$(dirname \"$(readlink -f \"$1\")\")/../../dependency/index.js\"\n",
+				"share/pnpm/global/5/.pnpm/c@2/node_modules/dependency":                       "→ ../../d@1/node_modules/dependency",
+				"share/pnpm/global/5/.pnpm/d@1/node_modules/dependency/index.js":              "dependency\n",
+				"share/pnpm/.env": "secret",
 			},
-			argv: "claude", path: "$HOME/pnpm", want: "agent\ndependency\n",
+			argv: "claude", path: "$HOME/share/pnpm", want: "agent\ndependency\n",
 		},
 		"a tool of a check, by a link": {
 			files: map[string]string{
@@ -174,7 +182,14 @@ func TestInstallationsOfAgents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := install(t, tt.files)
-			box, err := openApart()
+			o := local.Options{Isolation: local.IsolationBubblewrap}
+			if tt.show != "" {
+				o.Show = []string{strings.ReplaceAll(tt.show, "$HOME", home)}
+			}
+			box, err := local.New(o)
+			if err == nil {
+				err = box.Check(t.Context())
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,27 +260,5 @@ func TestProgramsThatCannotBeShown(t *testing.T) {
 		if !ok || !strings.Contains(problem.Message, file) || !strings.Contains(problem.Message+problem.Hint, want) {
 			t.Errorf("%s: %v", program, err)
 		}
-	}
-}
-
-// TestHomeOfAWrapper: where nothing is kept apart the home of a start is its own, too, and
-// a wrapper finds what it names there, and nothing else.
-func TestHomeOfAWrapper(t *testing.T) {
-	home := install(t, map[string]string{
-		"bin/claude":        "#!/bin/sh\nexec \"${HOME}/tools/claude-real\" \"$@\"\n",
-		"tools/claude-real": "#!/bin/sh\ncd && find . | sort\n",
-		"tools/key":         "secret",
-	})
-	box, err := local.New(local.Options{Isolation: local.IsolationNone})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, spec := start(t, box, nil, filepath.Join(home, "bin/claude"))
-	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonExited {
-		t.Fatalf("%+v, %v", st, err)
-	}
-	out, err := os.ReadFile(filepath.Join(spec.RunDir, "stdout"))
-	if want := ".\n./tools\n./tools/claude-real\n"; err != nil || string(out) != want {
-		t.Errorf("the home holds %q, %v; want %q", out, err, want)
 	}
 }

@@ -1,0 +1,210 @@
+package gitrepo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/org/ralph-action/internal/fstree"
+)
+
+// What .gitignore and .gitattributes files say of a path is for git to tell. It does not run
+// on the agent's directory: it gets a work tree of the host's own, with copies of these files
+// and empty directories, and is asked by name. How much there may be of the files, and how
+// long git may compare, is bounded.
+
+const (
+	// maxIgnoreSize and maxIgnoreRules bound one file of rules, in bytes and lines.
+	maxIgnoreSize  = 256 << 10
+	maxIgnoreRules = 5000
+	// maxIgnoreTree bounds the files of a tree together, in bytes.
+	maxIgnoreTree = 4 << 20
+	// DefaultMaxRuleTime bounds a walk with rules: patterns can be written for which git
+	// does not end.
+	DefaultMaxRuleTime = time.Minute
+)
+
+// The files of rules.
+const (
+	ignoreFile     = ".gitignore"
+	attributesFile = ".gitattributes"
+)
+
+var errSlowRules = tooMuchError("the rules of .gitignore take too long to compare")
+
+// ruleFiles are those of one walk.
+type ruleFiles struct {
+	repo *Repo
+	// dir is the work tree of copies.
+	dir string
+	// bytes is how much was copied.
+	bytes int64
+	// ignore and attributes: there are such rules.
+	ignore, attributes bool
+	asker              *helper
+	// limit ends when git may compare no longer.
+	limit  context.Context //nolint:containedctx // one for all questions of a walk
+	cancel context.CancelFunc
+}
+
+func (w *Worktree) newRules(ctx context.Context) (*ruleFiles, error) {
+	r := &ruleFiles{repo: w.repo, dir: w.index + ".rules", ignore: w.repo.excludes != ""}
+	if err := fstree.RemoveAll(r.dir); err != nil { // of a process that died
+		return nil, err
+	}
+	r.limit, r.cancel = context.WithTimeoutCause(ctx, w.MaxRuleTime, errSlowRules)
+	r.asker = &helper{git: r.repo.git, call: r.call("check-ignore", "-z", "--stdin", "--no-index", "-v", "-n")}
+	return r, nil
+}
+
+// close takes the copies away.
+func (r *ruleFiles) close() error {
+	r.cancel()
+	r.asker.mu.Lock()
+	r.asker.end()
+	r.asker.mu.Unlock()
+	return fstree.RemoveAll(r.dir)
+}
+
+// call is git in the work tree of copies, with the person's own ignore rules.
+func (r *ruleFiles) call(args ...string) call {
+	return call{
+		args: args, dir: r.dir, config: []string{"core.excludesFile=" + r.repo.excludes},
+		env: append([]string{"GIT_WORK_TREE=" + r.dir}, r.repo.env...),
+	}
+}
+
+// follow copies a directory's file of rules. None, or one that is not a regular file, has no
+// rules, as with git. A tooMuchError is for the whole walk, another error for this file.
+func (r *ruleFiles) follow(dir *os.File, prefix, name string) error {
+	info, err := lstatAt(dir, name)
+	if err != nil || !info.isRegular() || len(prefix) > maxPathLength {
+		return nil //nolint:nilerr // there is none
+	}
+	f, err := openFileAt(dir, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if info, err = fstat(f); err != nil || !info.isRegular() {
+		return err
+	}
+	if info.size > maxIgnoreSize {
+		return fmt.Errorf("more than %d bytes", maxIgnoreSize)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize))
+	if err != nil {
+		return err
+	}
+	if r.bytes += int64(len(data)); r.bytes > maxIgnoreTree {
+		return tooMuchError(fmt.Sprintf("more than %d MiB of %s files", maxIgnoreTree>>20, name))
+	}
+	if bytes.Count(data, []byte("\n")) > maxIgnoreRules {
+		return fmt.Errorf("more than %d rules", maxIgnoreRules)
+	}
+	r.ignore, r.attributes = r.ignore || name == ignoreFile, r.attributes || name == attributesFile
+	to := filepath.Join(r.dir, prefix)
+	return errors.Join(os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, name), data, 0o600))
+}
+
+// ignores says which of these untracked paths of one directory are ignored. Those of
+// directories end in a slash.
+func (r *ruleFiles) ignores(paths []string) (map[string]bool, error) {
+	ignored := map[string]bool{}
+	if !r.ignore || len(paths) == 0 {
+		return ignored, nil
+	}
+	var question bytes.Buffer
+	for _, p := range paths {
+		name, isDir := strings.CutSuffix(p, "/")
+		if isDir { // a rule may be for directories alone
+			name = filepath.Join(r.dir, name)
+		} else {
+			name = filepath.Join(r.dir, filepath.Dir(name))
+		}
+		if err := os.MkdirAll(name, 0o700); err != nil {
+			return nil, err
+		}
+		question.WriteString("./" + strings.TrimSuffix(p, "/") + "\x00") // a colon at the start has a meaning
+	}
+	err := r.asker.ask(r.limit, func(w io.Writer) error {
+		_, err := question.WriteTo(w)
+		return err
+	}, func(in *bufio.Reader) error {
+		for _, p := range paths {
+			var answer [4]string // source, line, pattern and path
+			for i := range answer {
+				field, err := in.ReadString(0)
+				if err != nil {
+					return err
+				}
+				answer[i] = strings.TrimSuffix(field, "\x00")
+			}
+			ignored[p] = answer[2] != "" && !strings.HasPrefix(answer[2], "!")
+		}
+		return nil
+	})
+	return ignored, err
+}
+
+// attributesOf gives the attributes of files that change what git stores of them.
+func (r *ruleFiles) attributesOf(paths []string) (map[string]attributes, error) {
+	if !r.attributes || len(paths) == 0 {
+		return nil, nil
+	}
+	c := r.call("check-attr", "-z", "--stdin", "filter", "text", "eol")
+	c.stdin = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
+	out, err := r.repo.git.run(r.limit, c)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]attributes{}
+	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+	for ; len(fields) >= 3; fields = fields[3:] {
+		path, value := fields[0], fields[2]
+		if value == "unspecified" {
+			continue
+		}
+		a := all[path]
+		switch fields[1] {
+		case "filter":
+			a.lfs = value == "lfs"
+		case "text":
+			a.text = value
+		case "eol":
+			a.eol = true
+		}
+		all[path] = a
+	}
+	return all, nil
+}
+
+// attributes say what git makes of a file when it is added.
+type attributes struct {
+	// lfs: its content is kept in Git LFS. Other filters are not run, and do nothing.
+	lfs bool
+	// text is set, unset, auto or "".
+	text string
+	// eol: its line ends are given.
+	eol bool
+}
+
+// stored is what git stores of a file with this content, where the tree has old so far: line
+// ends are line feeds in what is text.
+func (a attributes) stored(content, old []byte) []byte {
+	crlf := []byte("\r\n")
+	switch {
+	case a.text == "set", a.text == "" && a.eol:
+	case a.text != "auto", bytes.IndexByte(content, 0) >= 0, bytes.Contains(old, crlf),
+		bytes.Count(content, []byte("\r")) != bytes.Count(content, crlf):
+		return content
+	}
+	return bytes.ReplaceAll(content, crlf, []byte("\n"))
+}
