@@ -865,7 +865,7 @@ func TestActionTakesInReviewsWhoseJobsNeverRan(t *testing.T) {
 	}
 	body := r.onlyPR().Body
 	for _, want := range []string{
-		fmt.Sprintf("#discussion_r%d) | `grace` | T", first.Lines[0].ID),
+		fmt.Sprintf("#discussion_r%d) by `grace` → T", first.Lines[0].ID),
 		fmt.Sprintf("[the whole](%s#pullrequestreview-", pr.URL),
 	} {
 		if !strings.Contains(body, want) {
