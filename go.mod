@@ -22,7 +22,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0 // a server's figures, as everybody's monitoring reads them
 	github.com/rogpeppe/go-internal v1.16.0 // testscript, for tests; its txtar holds the demonstration's repository
 	github.com/rs/zerolog v1.35.1 // logs; the logger travels in the context, as go-githubapp has it
-	github.com/tailscale/hujson v0.0.0-20260727124030-b80ff77dac4f // JSON with comments, as devcontainer.json is written; it has no releases
 	github.com/tidwall/gjson v1.20.3 // where things stand in prd.json, and what an agent's messages hold
 	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
 	github.com/yuin/goldmark v1.8.7 // where things stand in Markdown; we edit the bytes ourselves

@@ -6,6 +6,8 @@
 #   RALPH_BOT, where it is set, is a program that is there already: on runners of
 #   one's own, without a way to the Internet.
 #   RALPH_RELEASES, where it is set, is the https address of a mirror of the releases.
+#   RALPH_AGENT_PROGRAM, where it is set, is the agent's program; of the agents acp and
+#   command it is their command line.
 set -euo pipefail
 
 say() { printf 'ralph: %s\n' "$*"; }
@@ -20,19 +22,14 @@ output() { printf '%s=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"; }
 action=${ACTION_PATH:?}
 temp=${RUNNER_TEMP:?}
 tools=${RUNNER_TOOL_CACHE:-$temp/tools}
-version=${RALPH_INPUT_VERSION:-}
 releases=${RALPH_RELEASES:-https://github.com/org/ralph-action/releases/download}
 
-# Which program: the one asked for; else, at a tag or a commit of the action, the
-# release that its files belong to; else its source.
-if [ -z "$version" ]; then
-	version=source
-	if [[ ${ACTION_REF:-} =~ ^(v[0-9]+(\.[0-9]+){0,2}|[0-9a-f]{40})$ ]]; then
-		version=$(cat "$action/VERSION")
-	fi
+# Which program: at a tag or a commit of the action the release that its files belong to, else
+# its source.
+version=source
+if [[ ${ACTION_REF:-} =~ ^(v[0-9]+(\.[0-9]+){0,2}|[0-9a-f]{40})$ ]]; then
+	version=$(cat "$action/VERSION")
 fi
-version=${version#v}
-[[ $version =~ ^(source|[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?)$ ]] || fail "the input version is neither a version such as 1.2.3 nor source"
 
 os=$(uname -s | tr '[:upper:]' '[:lower:]')
 case $(uname -m) in
@@ -74,14 +71,8 @@ download() {
 		fetch "$name"
 	fi
 	[ "$sum" = "$(sha256 "$new/$name")" ] || fail "the checksum of the download is wrong"
-	case ${RALPH_INPUT_VERIFY:-attestation} in
-	attestation)
-		command -v gh >/dev/null || fail "the attestation of the download is checked with gh, which is not installed: install it, or set verify to checksum"
-		gh attestation verify "$new/$name" --repo org/ralph-action >/dev/null || fail "the download has no valid attestation of having been built by org/ralph-action"
-		;;
-	checksum) ;;
-	*) fail "the input verify is neither attestation nor checksum" ;;
-	esac
+	command -v gh >/dev/null || fail "the attestation of the download is checked with gh, which is not installed: install it, or put the program there yourself and name it in RALPH_BOT"
+	gh attestation verify "$new/$name" --repo org/ralph-action >/dev/null || fail "the download has no valid attestation of having been built by org/ralph-action"
 	mkdir -p "$dir" "$temp/ralph-bin"
 	tar -xzf "$new/$name" -C "$new" ralph-bot
 	mv -f "$new/ralph-bot" "$bot"
@@ -99,21 +90,19 @@ fi
 "$bot" version
 output bot "$bot"
 
-[ "${RALPH_INPUT_MODE:-run}" = run ] || exit 0
+[ "${RALPH_MODE:-work}" = work ] || exit 0
 
 # The agent, where it is not there. Install scripts are not run.
-agent=${RALPH_INPUT_AGENT:-claude}
+agent=${RALPH_AGENT:-claude}
 read -r package pinned < <(awk -v agent="$agent" '$1 == agent { print $2, $3 }' "$action/images/agent/agents.txt") || true
-if [ -n "$package" ] && [ -z "${RALPH_INPUT_AGENT_PROGRAM:-}" ] && ! command -v "$agent" >/dev/null; then
-	wanted=${RALPH_INPUT_AGENT_VERSION:-$pinned}
-	[[ $wanted =~ ^[0-9A-Za-z.-]+$ ]] || fail "the input agent_version is not a version"
-	command -v npm >/dev/null || fail "the agent is not installed, and npm is missing to install it: add actions/setup-node, or name the program with agent_program"
+if [ -n "$package" ] && [ -z "${RALPH_AGENT_PROGRAM:-}" ] && ! command -v "$agent" >/dev/null; then
+	command -v npm >/dev/null || fail "the agent is not installed, and npm is missing to install it: add actions/setup-node, or name the program in RALPH_AGENT_PROGRAM"
 	# Not in the cache, which other jobs can write to; npm checks its own.
-	dir=$temp/ralph-agents/$agent/$wanted
+	dir=$temp/ralph-agents/$agent/$pinned
 	if [ ! -e "$dir/.complete" ]; then
-		say "installing $package@$wanted"
+		say "installing $package@$pinned"
 		mkdir -p "$dir"
-		npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund --loglevel=error "$package@$wanted" || fail "the agent cannot be installed"
+		npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund --loglevel=error "$package@$pinned" || fail "the agent cannot be installed"
 		touch "$dir/.complete"
 	fi
 	program=$dir/node_modules/.bin/$agent
@@ -124,11 +113,11 @@ fi
 
 # The image, where the engine does not have it. Without an engine the next step
 # says what to do.
-image=${RALPH_INPUT_IMAGE:-}
+image=${RALPH_IMAGE:-}
 if [ -z "$image" ] && [ "$version" != source ]; then
 	image=ghcr.io/org/ralph-agent:$version
 fi
-if [ "${RALPH_INPUT_SANDBOX:-docker}" = docker ] && [ -n "$image" ] && docker version >/dev/null 2>&1; then
+if [ "${RALPH_SANDBOX:-docker}" = docker ] && [ -n "$image" ] && docker version >/dev/null 2>&1; then
 	[[ $image =~ ^[a-z0-9][A-Za-z0-9._:/@-]*$ ]] || fail "the input image is not the reference of an image"
 	docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" || fail "the image cannot be pulled: see the lines above"
 fi

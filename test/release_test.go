@@ -61,7 +61,9 @@ func TestReleaseIsWhatTheActionBrings(t *testing.T) {
 		}
 		r.put("/v"+made.Version+"/"+name, content)
 	}
-	s.env["RALPH_INPUT_VERSION"], s.env["RALPH_INPUT_VERIFY"] = made.Version, "checksum"
+	s.program("gh", "exit 0")
+	s.write(s.path("action/VERSION"), made.Version+"\n")
+	s.env["ACTION_REF"] = "v1"
 	code, said, outputs := s.run()
 	if code != 0 || outputs["bot"] == "" {
 		t.Fatalf("exit code %d, outputs %v:\n%s", code, outputs, said)

@@ -21,12 +21,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/action"
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/ghaction"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -56,19 +55,18 @@ type acted struct {
 // outputs are those of the program's steps in the job that works, the last to set
 // one counts.
 func (a acted) outputs() map[string]string {
-	return a.outputsOf(func(step string) bool { return step != "find" })
+	return a.outputsOf(func(step string) bool { return step != "route" })
 }
 
-// found are those of the job before it.
-func (a acted) found() map[string]string {
-	return a.outputsOf(func(step string) bool { return step == "find" })
+// routed are those of the job before it.
+func (a acted) routed() map[string]string {
+	return a.outputsOf(func(step string) bool { return step == "route" })
 }
 
 func (a acted) outputsOf(step func(id string) bool) map[string]string {
 	out := map[string]string{}
 	for _, l := range a.lines {
-		if l.Command == "set-output" && len(l.StepID) > 1 && step(l.StepID[0]) &&
-			(l.StepID[1] == "ralph" || l.StepID[1] == "finish") {
+		if l.Command == "set-output" && len(l.StepID) > 1 && step(l.StepID[0]) && l.StepID[1] == "ralph" {
 			out[l.Name] = l.Arg
 		}
 	}
@@ -162,45 +160,23 @@ type actor struct {
 	env     map[string]string
 }
 
-// newActor takes a workflow of the examples. Where it gives the action a key, it
-// also gives it what makes the scripted agent work on this machine; what it
-// says beside that is the example's own.
-func newActor(t testing.TB, set setting, example string, more ...string) *actor {
+// newActor takes the workflow of the examples. Where it gives the action a key, it also gives it what
+// makes the scripted agent work on this machine, or more inputs; what it says beside that is the
+// example's own.
+func newActor(t testing.TB, set setting, more ...string) *actor {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join(checkoutDir, "examples", "workflows", example))
+	source, err := os.ReadFile(filepath.Join(checkoutDir, "examples", "workflows", "ralph.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &actor{runner: newRunner(t, set)}
-	const key = "anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
-	at := strings.Index(string(source), key)
-	if at < 0 {
-		t.Fatalf("%s gives no key", example)
+	const key = "          anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
+	if len(more) == 0 {
+		more = []string{"agent: script", "sandbox: local-on-public"}
 	}
-	indent := string(source)[strings.LastIndex(string(source)[:at], "\n")+1 : at]
-	with := key
-	for _, line := range append([]string{
-		"agent: script", "agent_program: " + a.config.Agent.ScriptFile, "sandbox: local", "allow_local_on_public: true",
-	}, more...) {
-		with += indent + line + "\n"
-	}
-	// A later line of the same name goes before an earlier one.
-	seen := map[string]bool{}
-	lines := strings.SplitAfter(with, "\n")
-	for i, line := range slices.Backward(lines) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if seen[name] {
-			lines[i] = ""
-		}
-		seen[name] = name != ""
-	}
-	with = strings.TrimPrefix(strings.Join(lines, ""), indent)
-	text := strings.ReplaceAll(string(source), key, with)
-	if !strings.Contains(text, "id: ralph") {
-		const use = "- uses: org/ralph-action@v1\n"
-		at := strings.LastIndex(text[:strings.Index(text, key)], use) + len(use)
-		text = text[:at] + "        id: ralph\n" + text[at:]
-	}
+	with := key + "          " + strings.Join(more, "\n          ") + "\n"
+	// act knows no queues.
+	text := strings.Replace(strings.Replace(string(source), key, with, 1), "      queue: max\n", "", 1)
 	a.commit(t, text)
 	a.add(t, fmt.Sprintf(tellsQueue, regexp.MustCompile(`(?m)^ *group: (.*)$`).FindStringSubmatch(text)[1]))
 	return a
@@ -277,7 +253,7 @@ func (a *actor) act(name string, event map[string]any) *exec.Cmd {
 		"--no-cache-server", "--container-daemon-socket", "-",
 		"--env", "GITHUB_API_URL="+a.sim.URL()+"/api/v3", "--env", "GITHUB_GRAPHQL_URL="+a.sim.URL()+"/api/graphql", "--env",
 		"GITHUB_SERVER_URL="+a.sim.URL(),
-		"--env", "GITHUB_REPOSITORY="+person+"/"+repoOf, "--env", "RALPH_BOT="+builtBot(a.t))
+		"--env", "GITHUB_REPOSITORY="+person+"/"+repoOf, "--env", "RALPH_BOT="+builtBot(a.t), "--env", "RALPH_AGENT_PROGRAM="+a.config.Agent.ScriptFile)
 	for name, value := range a.env {
 		cmd.Args = append(cmd.Args, "--env", name+"="+value)
 	}
@@ -349,7 +325,7 @@ func (a *actor) read(cmd *exec.Cmd, hear func(actLine)) acted {
 
 func TestActLabelBecomesPullRequest(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: writesAll}, "label.yml")
+	a := newActor(t, setting{script: writesAll})
 	got := a.play("issues", a.labelled("Say hello to everybody", threeTasks))
 	if got.code != 0 {
 		t.Fatalf("act ended with %d:\n%s", got.code, got.text)
@@ -361,8 +337,7 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 	want := map[string]string{
 		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1",
 		"end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "final_status": "SHIPPED",
-		"issue": "1",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "issue": "1",
 	}
 	outputs := got.outputs()
 	if !filepath.IsAbs(outputs["transcript_path"]) {
@@ -385,7 +360,7 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 // The action works as it lies in a checkout, too, with the files it names itself.
 func TestActActionOfTheCheckout(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: writesAll}, "label.yml")
+	a := newActor(t, setting{script: writesAll})
 	copyFiles(t, a.repoDir, "action.yml", "VERSION", "scripts/action-setup.sh", "images/agent/agents.txt")
 	b, err := os.ReadFile(a.file())
 	if err != nil {
@@ -400,39 +375,16 @@ func TestActActionOfTheCheckout(t *testing.T) {
 	}
 }
 
-// A review goes by way of the workflow that may do nothing to the one that works
-// it.
 func TestActReviewIsWorked(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: reviewed}, "review.yml")
-	label, err := os.ReadFile(a.file())
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := newActor(t, setting{script: reviewed})
 	if got := a.job("issues", a.labelled("Say hello", threeTasks)).step(); got.code != 0 {
 		t.Fatalf("exit code %d\n%s", got.code, got.log)
 	}
 	a.user("grace", ghsim.RoleWrite)
 	rv := a.review("grace", "CHANGES_REQUESTED", "",
 		ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian. ::set-output name=end_reason::pwned"})
-	event := a.event("submitted")
-
-	relay, err := os.ReadFile(filepath.Join(checkoutDir, "examples", "workflows", "review-relay.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.commit(t, string(relay))
-	handed := a.play("pull_request_review", event)
-	if handed.code != 0 || !slices.ContainsFunc(handed.lines, func(l actLine) bool { return l.Job == "success" }) {
-		t.Fatalf("the relay ended with %d:\n%s", handed.code, handed.text)
-	}
-	// act knows no name of a run; GitHub's is made of this.
-	if want := "run-name: 'ralph review ${{ github.event.review.id }} of #${{ github.event.pull_request.number }}'\n"; !strings.Contains(string(relay), want) {
-		t.Errorf("the relay is not named %s", want)
-	}
-
-	a.commit(t, string(label))
-	got := a.play("workflow_run", a.relayed(event))
+	got := a.play("pull_request_review", a.event("submitted"))
 	if out := got.outputs(); got.code != 0 || out["end_reason"] != string(run.EndAllTasksComplete) ||
 		out["tasks_done"] != "4" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, out, got.text)
@@ -442,15 +394,6 @@ func TestActReviewIsWorked(t *testing.T) {
 		t.Errorf("one.txt is %q, the conversation %+v", a.contents("ralph/1")["one.txt"], said)
 	}
 	got.hides(t, a.token)
-
-	// A fork's run is nobody's word.
-	forged := a.relayed(event)
-	forged["workflow_run"].(map[string]any)["head_repository"] = map[string]any{
-		"node_id": "R_other", "full_name": "eve/widgets",
-	}
-	if got := a.play("workflow_run", forged); got.code != 0 || len(got.outputs()) != 0 {
-		t.Errorf("of a fork: act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
-	}
 }
 
 // later is a step after the action that shows what it was handed.
@@ -478,8 +421,8 @@ default:
     use: [{tool: "::add-path::/tmp/evil", file: "::error::lies", command: "::stop-commands::x"}]
     say: ` + strconv.Quote(said) + `
 `
-	a := newActor(t, setting{script: script}, "label.yml",
-		`gates: "printf '::set-output name=end_reason::pwned\\n::set-env name=EVIL::1\\n##[add-path]/tmp/evil\\n'"`)
+	a := newActor(t, setting{script: script, files: limited(
+		`gates: [{run: "printf '::set-output name=end_reason::pwned\\n::set-env name=EVIL::1\\n##[add-path]/tmp/evil\\n'"}]`)})
 	a.add(t, later)
 	for name, issue := range map[string][2]string{
 		"shell": {"$(touch pwned)`touch pwned`'; touch pwned; \"", "- [ ] ${{ secrets.GITHUB_TOKEN }} $(env) \n"},
@@ -537,7 +480,7 @@ func number(event map[string]any) int {
 // next one; the step at the end of the job tells people.
 func TestActKilledJobGoesOn(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: stuckOnTwo}, "label.yml")
+	a := newActor(t, setting{script: stuckOnTwo})
 	event := a.labelled("Say hello", threeTasks)
 	cmd := a.act("issues", event)
 	once := false
@@ -576,7 +519,7 @@ func TestActSaysWhyItDoesNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
-		a := newActor(t, setting{script: writesAll}, "label.yml")
+		a := newActor(t, setting{script: writesAll})
 		if _, err := a.sim.CreateUser("eve"); err != nil {
 			t.Fatal(err)
 		}
@@ -589,17 +532,16 @@ func TestActSaysWhyItDoesNothing(t *testing.T) {
 		}
 		a.relabel(issue, "eve")
 		got := a.play("issues", a.event("labeled"))
-		if got.code != 0 || got.outputs()["end_reason"] != ghaction.EndRefused || len(a.issue(1).Comments) != 1 {
-			t.Errorf("act ended with %d, outputs %v, comments %v\n%s", got.code, got.outputs(), a.issue(1).Comments, got.text)
+		if got.code != 0 || got.routed()["end_reason"] != action.EndRefused || len(a.issue(1).Comments) != 1 {
+			t.Errorf("act ended with %d, outputs %v, comments %v\n%s", got.code, got.routed(), a.issue(1).Comments, got.text)
 		}
 	})
 	t.Run("no key", func(t *testing.T) {
 		t.Parallel()
-		a := newActor(t, setting{}, "label.yml", "agent: claude", "agent_program: /bin/true", "sandbox: docker",
-			"image: ralph-test/base:1", "anthropic_api_key: ''")
+		a := newActor(t, setting{}, "agent: codex", "image: ralph-test/base:1")
 		got := a.play("issues", a.labelled("Say hello", threeTasks))
-		if got.code == 0 || got.outputs()["end_reason"] != ghaction.EndUnusable ||
-			!strings.Contains(strings.Join(got.of("error"), "\n"), "anthropic_api_key is empty") {
+		if got.code == 0 || got.outputs()["end_reason"] != action.EndUnusable ||
+			!strings.Contains(strings.Join(got.of("error"), "\n"), "openai_api_key is empty") {
 			t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 		}
 	})
@@ -607,7 +549,7 @@ func TestActSaysWhyItDoesNothing(t *testing.T) {
 		t.Parallel()
 		a := newActor(t, setting{
 			script: writesAll, files: map[string]string{config.RepoPath: "gates:\n  - {run: make, kindd: test}\n"},
-		}, "label.yml")
+		})
 		got := a.play("issues", a.labelled("Say hello", threeTasks))
 		summary := strings.Join(got.of("summary"), "\n")
 		if got.code == 0 || got.outputs()["end_reason"] != string(run.EndFailed) || !strings.Contains(summary, "2:17") ||
@@ -619,91 +561,22 @@ func TestActSaysWhyItDoesNothing(t *testing.T) {
 
 func TestActDispatch(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: writesAll}, "dispatch.yml")
+	a := newActor(t, setting{script: writesAll})
 	if _, err := a.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks); err != nil {
 		t.Fatal(err)
 	}
-	got := a.play("workflow_dispatch", a.dispatched(person))
+	got := a.play("workflow_dispatch", a.dispatched(person, "1"))
 	got.queues(t, "ralph/1")
 	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
 	}
-}
-
-func TestActSchedule(t *testing.T) {
-	t.Parallel()
-	clock := &slowClock{}
-	clock.pass(-30 * time.Minute)
-	a := newActor(t, setting{script: writesAll, gitHubClock: clock.now}, "schedule.yml")
-	a.label("Say hello", threeTasks)
-	got := a.play("schedule", map[string]any{"schedule": "17 * * * *"})
-	got.queues(t, "ralph/1")
-	if got.code != 0 || got.outputs()["tasks_done"] != "3" {
-		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
-	}
-}
-
-// BenchmarkActFirstByte measures from the start of the action's step to the
-// first the agent says, in a container and on 10,000 files, with the program at
-// hand; "bare" is a clone, a checkout and a container of the same in the same
-// run. The bar is a ratio of 3.
-func BenchmarkActFirstByte(b *testing.B) {
-	files := map[string]string{}
-	for i := range 10_000 {
-		files[fmt.Sprintf("pkg%02d/sub%02d/file%04d.txt", i%50, i%20, i)] = strings.Repeat(fmt.Sprintf("line %d\n", i), 20)
-	}
-	const image = "ralph-test/base:1" // scripts/test-image.sh makes it
-	a := newActor(b, setting{
-		files: files, script: "default: [{use: [{tool: Read, file: a.txt}], append: {one.txt: \"1\\n\"}, say: done}]\n",
-	}, "label.yml",
-		"sandbox: docker", "image: "+image, "max_iterations: 1", "gates: 'true'")
-	// The agent in a container is somebody else.
-	if err := os.Chmod(a.config.Agent.ScriptFile, 0o644); err != nil {
-		b.Fatal(err)
-	}
-	docker := func(args ...string) {
-		b.Helper()
-		if out, err := exec.CommandContext(b.Context(), "docker", args...).CombinedOutput(); err != nil {
-			b.Fatalf("docker: %v: %s", err, out)
-		}
-	}
-	var ours, bare time.Duration
-	for b.Loop() {
-		event := a.labelled("Say hello", "- [ ] Write one\n")
-		cmd := a.act("issues", event)
-		var begun, first time.Time
-		got := a.read(cmd, func(l actLine) {
-			switch now := time.Now(); {
-			case begun.IsZero() && strings.Contains(l.Msg, "Run Main org/ralph-action@v1"):
-				begun = now
-			case first.IsZero() && strings.Contains(l.Msg, "· "):
-				first = now
-			}
-		})
-		if begun.IsZero() || first.IsZero() {
-			b.Fatalf("the agent was not heard:\n%s", got.text)
-		}
-		ours += first.Sub(begun)
-
-		start, dir := time.Now(), shortTempDir(b)
-		clone := exec.CommandContext(b.Context(), "git", "clone", "-q", "--shared", a.repo.Dir, filepath.Join(dir, "tree"))
-		if out, err := clone.CombinedOutput(); err != nil {
-			b.Fatalf("git clone: %v: %s", err, out)
-		}
-		docker("run", "--rm", "--network", "none", "-v", filepath.Join(dir, "tree")+":/work", image, "echo", "first byte")
-		bare += time.Since(start)
-	}
-	n := time.Duration(b.N)
-	b.ReportMetric(float64((ours / n).Milliseconds()), "ms/ours")
-	b.ReportMetric(float64((bare / n).Milliseconds()), "ms/bare")
-	b.ReportMetric(float64(ours)/float64(bare), "ratio")
 }
 
 // A command in a comment starts a run, where who wrote it may; also on the pull
 // request, in the queue of the issue. Who may not comes into no queue.
 func TestActCommand(t *testing.T) {
 	t.Parallel()
-	a := newActor(t, setting{script: writesAll}, "commands.yml")
+	a := newActor(t, setting{script: writesAll})
 	issue, err := a.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks)
 	if err != nil {
 		t.Fatal(err)
@@ -717,7 +590,7 @@ func TestActCommand(t *testing.T) {
 
 	pr := a.onlyPR()
 	got = a.play("issue_comment", a.commented(pr.Number, person, "/ralph resume"))
-	if c := a.last(pr.Number); got.code != 0 || got.outputs()["end_reason"] != ghaction.EndNothing ||
+	if c := a.last(pr.Number); got.code != 0 || got.outputs()["end_reason"] != action.EndNothing ||
 		!strings.Contains(c.Body, "All tasks are done.") {
 		t.Errorf("on the pull request: act ended with %d, outputs %v, and says %q", got.code, got.outputs(), c.Body)
 	}
@@ -725,9 +598,9 @@ func TestActCommand(t *testing.T) {
 
 	a.user("eve", ghsim.RoleRead)
 	got = a.play("issue_comment", a.commented(pr.Number, "eve", "/ralph do Mine coins"))
-	if found := got.found(); got.code != 0 || found["end_reason"] != ghaction.EndRefused || found["issue"] != "" ||
+	if routed := got.routed(); got.code != 0 || routed["end_reason"] != action.EndRefused || routed["issue"] != "" ||
 		len(got.outputs()) != 0 {
-		t.Errorf("by eve: act ended with %d, found %v, outputs %v\n%s", got.code, found, got.outputs(), got.text)
+		t.Errorf("by eve: act ended with %d, routed %v, outputs %v\n%s", got.code, routed, got.outputs(), got.text)
 	}
 	got.queues(t, "")
 }

@@ -30,7 +30,7 @@
 // shows a run: it turns trees into signed commits and state into a description,
 // effects makes each of those happen once, and ghapp is the only package that talks to
 // GitHub. redelivery makes up for webhooks that did not arrive. The Action is the App
-// for one event: job works it, and ghaction knows what is peculiar to a job of GitHub's.
+// for one event: action works it.
 //
 // Package config reads the configuration of a server, of a repository and of a
 // person.

@@ -262,7 +262,7 @@ func (st *stage) serveProgram(exe string, env ...string) *process {
 		},
 		"model": map[string]any{"base_url": c.Model.BaseURL},
 		"sandbox": map[string]any{
-			"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "devcontainer": c.Sandbox.Devcontainer, "cpus": c.Sandbox.CPUs,
+			"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "cpus": c.Sandbox.CPUs,
 			"memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files,
 		},
 		"limits": map[string]any{

@@ -329,7 +329,8 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) 
 		err = box.Check(ctx)
 	}
 	if err == nil {
-		f.ok, err = box.Facts(ctx)
+		f.ok, err = box.Version(ctx)
+		f.ok = "engine " + f.ok
 	}
 	f.err = err
 	return f

@@ -35,7 +35,7 @@ type notifyFlags struct {
 const envNotifySecret = "RALPH_NOTIFY_SECRET"
 
 func (f notifyFlags) config(own portable) notify.Config {
-	return notify.Config{Targets: ownTargets(f.Notify, notices(f.NotifyOn), own), Every: f.NotifyEvery, Own: true}
+	return notify.Config{Targets: ownTargets(f.Notify, notices(f.NotifyOn), own), Every: f.NotifyEvery}
 }
 
 // ownTargets are those of a person at a terminal: the addresses, and what the

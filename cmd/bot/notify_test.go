@@ -113,35 +113,3 @@ func TestAppNotifies(t *testing.T) {
 func issueURL(st *stage, issue ghsim.Issue) string {
 	return strings.TrimSuffix(st.sim.URL(), "/") + "/" + person + "/" + repoOf + "/issues/" + fmt.Sprint(issue.Number)
 }
-
-// The Action tells whom the workflow names, and its log does not show them.
-func TestActionNotifies(t *testing.T) {
-	t.Parallel()
-	h := newHooks(t)
-	r := newRunner(t, setting{
-		script: writesAll, files: map[string]string{"README.md": "# widgets\n", config.RepoPath: "notify: {events: []}\n"},
-	})
-	r.with["notify"] = h.URL + "/channel-of-the-team\n" + "https://hooks.slack.com/services/T00000000/B00000000/none\n"
-	r.with["notify_secret"], r.with["notify_on"] = hookSecret, "finish"
-	event := r.labelled("Say hello to everybody", threeTasks)
-	if got := r.job("issues", event).step(); got.code != run.ExitUsage ||
-		!strings.Contains(got.log, "notifications: target 2: a webhook of Slack is") {
-		t.Errorf("exit code %d:\n%s", got.code, got.log)
-	}
-	r.with["notify"] = h.URL + "/channel-of-the-team"
-	got := r.job("issues", event).step()
-	if got.code != 0 {
-		t.Fatalf("exit code %d:\n%s", got.code, got.log)
-	}
-	if diff := cmp.Diff([][4]string{
-		{"finish", "Say hello to everybody", "all_tasks_complete", r.sim.URL() + "/ada/widgets/issues/1"},
-	}, h.told("channel-of-the-team")); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	for line := range strings.Lines(got.log) {
-		if (strings.Contains(line, "channel-of") || strings.Contains(line, hookSecret)) &&
-			!strings.HasPrefix(line, "::add-mask::") {
-			t.Errorf("the log shows an address: %s", line)
-		}
-	}
-}

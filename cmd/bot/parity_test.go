@@ -85,7 +85,6 @@ type door struct {
 // parity is a piece of work.
 type parity struct {
 	name, title, body, script string
-	gates                     []config.Gate
 	repo                      string // .github/ralph.yml
 	end                       run.EndReason
 }
@@ -94,7 +93,7 @@ func parities() []parity {
 	return []parity{
 		{
 			name: "the agent plans, and a check fails first", title: "Say hello", body: "Please greet everybody, in two files.",
-			gates: []config.Gate{{Run: "test -s one.txt"}}, end: run.EndAllTasksComplete, script: `model: scripted
+			repo: "gates: [{run: test -s one.txt}]\n", end: run.EndAllTasksComplete, script: `model: scripted
 plan:
   - {title: Write one, accept: [one.txt is there]}
   - {title: Write two}
@@ -134,7 +133,7 @@ func (p parity) setting() setting {
 	if p.repo != "" {
 		files[config.RepoPath] = p.repo
 	}
-	return setting{files: files, script: p.script, gates: p.gates}
+	return setting{files: files, script: p.script}
 }
 
 // onGitHub is what is on the branch and in the pull request.
@@ -175,9 +174,6 @@ func throughAction(t *testing.T, p parity) outcome {
 	t.Helper()
 	r := newRunner(t, p.setting())
 	r.exe = testProgram(t)
-	for _, g := range p.gates {
-		r.with["gates"] += g.Run + "\n"
-	}
 	got := r.job("issues", r.labelled(p.title, p.body)).step()
 	if got.code != p.end.ExitCode() {
 		t.Errorf("exit code %d, want %d\n%s", got.code, p.end.ExitCode(), got.log)
@@ -224,9 +220,6 @@ func throughCLI(t *testing.T, p parity) outcome {
 		}
 	}
 	args := []string{"run", plan, "--agent", "script", "--script", script, "--review", "--json"}
-	for _, g := range p.gates {
-		args = append(args, "--gate", g.Run)
-	}
 	cmd := exec.CommandContext(t.Context(), testProgram(t), args...)
 	cmd.Dir = repo
 	cmd.Env = append(os.Environ(), envBe+"=bot", "RALPH_DATA_DIR="+filepath.Join(dir, "data"))

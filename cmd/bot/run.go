@@ -64,17 +64,13 @@ type runCmd struct {
 
 	Egress []string `help:"A host that agents and checks in containers may reach: a name, *.NAME for its subdomains, or preset:REGISTRY (crates, debian, go, maven, npm, nuget, packagist, pypi, rubygems); repeatable. Default: none." placeholder:"HOST"`
 
-	Devcontainer bool `help:"With --sandbox docker: use the image that the default branch's devcontainer.json names, if it does (docs/security.md). --image is then the fallback."`
-
 	sandboxFlags
 	limitFlags
 	notifyFlags
 
-	// user is what the person's own file says, userErr what is wrong with it;
-	// ownDevcontainer: --devcontainer is from there.
-	user            config.User
-	userErr         error
-	ownDevcontainer bool
+	// user is what the person's own file says, userErr what is wrong with it.
+	user    config.User
+	userErr error
 	// portable is what is set for portableralph.
 	portable portable
 	// spec is the spec that is worked, or none; again: its next step follows.
@@ -136,9 +132,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err := c.checkPromise(); err != nil {
 		return err
 	}
-	if c.Sandbox == agent.SandboxLocal && c.Devcontainer {
-		return &run.UserError{Message: "--devcontainer is for --sandbox docker", Hint: "the local sandbox has no images"}
-	}
 	hide := append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git"))
 	if err := c.findSpec(ctx, io, git, dir); err != nil {
 		return err
@@ -159,7 +152,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide}, c.Devcontainer)
+	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide})
 	if err != nil {
 		return err
 	}
@@ -304,7 +297,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 	opts := inline.Options{
 		PlanFile: c.Plan, Promise: c.Promise, Dir: dir,
 		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
-		Image: c.Image, Devcontainer: c.Devcontainer, Model: c.Model, Limits: c.limits(),
+		Image: c.Image, Model: c.Model, Limits: c.limits(),
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branch:   c.Branch, Here: c.Here, Push: c.Push,
 		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
@@ -494,16 +487,15 @@ func lookGit() (string, error) {
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
-// be known of this machine where it is docker, l where it is local. ownImage: the
-// repository may name the image.
+// be known of this machine where it is docker, l where it is local.
 func openSandbox(
-	ctx context.Context, kind string, d docker.Options, l local.Options, ownImage bool,
+	ctx context.Context, kind string, d docker.Options, l local.Options,
 ) (sandbox.Sandbox, error) {
 	var box sandbox.Sandbox
 	var err error
 	switch kind {
 	case agent.SandboxDocker:
-		if d.Image == "" && !ownImage {
+		if d.Image == "" {
 			return nil, &run.UserError{
 				Message: "the docker sandbox needs an image",
 				Hint:    "set one with --image; it must contain the tools your checks need",

@@ -159,7 +159,8 @@ func switchTo(ts *testscript.TestScript, said []byte) {
 		return
 	}
 	in := func(args ...string) error {
-		cmd := exec.Command("git", append([]string{"-C", ts.MkAbs(".")}, args...)...) // #nosec G204 -- of the test
+		ctx, _ := ts.Value(scriptContext{}).(context.Context)
+		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", ts.MkAbs(".")}, args...)...) // #nosec G204 -- of the test
 		return cmd.Run()
 	}
 	if in("rev-parse", "--verify", "-q", "refs/heads/"+string(branch[1])) == nil {

@@ -241,7 +241,7 @@ func newParts(
 		Self: obs.self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir,
 	}, local.Options{
 		Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show, Hide: cfg.Private,
-	}, false)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func newParts(
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, Devcontainer: cfg.Sandbox.Devcontainer, AgentName: cfg.Agent.Name, Limits: limits,
+		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: limits,
 		Resources: host.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,

@@ -7,7 +7,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
 )
 
@@ -37,28 +36,23 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 		"agent": c.user.Agent.Name, "sandbox": c.user.Sandbox.Kind, "local-isolation": c.user.Sandbox.LocalIsolation,
 		"notify-every": c.portable.get(portableEvery),
 	}
-	if c.user.Sandbox.Devcontainer {
-		values["devcontainer"] = "true"
-	}
-	resolveOwn(ctx, values, func(name string) { c.ownDevcontainer = c.ownDevcontainer || name == "devcontainer" })
+	resolveOwn(ctx, values)
 	return nil
 }
 
 // resolveOwn gives flags values where neither the command line nor the environment has
-// one, and tells of each.
-func resolveOwn(ctx *kong.Context, values map[string]string, taken func(flag string)) {
+// one.
+func resolveOwn(ctx *kong.Context, values map[string]string) {
 	ctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		for _, env := range flag.Envs {
 			if _, ok := os.LookupEnv(env); ok {
 				return nil, nil
 			}
 		}
-		value := values[flag.Name]
-		if value == "" {
-			return nil, nil
+		if value := values[flag.Name]; value != "" {
+			return value, nil
 		}
-		taken(flag.Name)
-		return value, nil
+		return nil, nil
 	}))
 }
 
@@ -77,10 +71,7 @@ func (c *runCmd) takeDefaults() error {
 	if len(c.Show) == 0 {
 		c.Show = c.user.Sandbox.Show
 	}
-	switch {
-	case c.Sandbox == agent.SandboxLocal && c.ownDevcontainer:
-		c.Devcontainer = false
-	case c.gated() && len(c.Egress) == 0:
+	if c.gated() && len(c.Egress) == 0 {
 		c.Egress = c.user.Egress
 	}
 	return nil

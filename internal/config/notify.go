@@ -131,27 +131,3 @@ func (n Notify) check(report reporter) {
 		}
 	}
 }
-
-// notifyChoice is what a repository says.
-type notifyChoiceFile struct {
-	Events  *[]string `yaml:"events"`
-	Targets *[]string `yaml:"targets"`
-}
-
-func notifyChoice(f notifyChoiceFile, report reporter) run.NoticeChoice {
-	var c run.NoticeChoice
-	if f.Events != nil {
-		c.Notices = append([]run.Notice{}, notices(*f.Events, "$.notify.events", report)...)
-	}
-	if f.Targets != nil {
-		c.Targets = append([]string{}, *f.Targets...)
-		for i, name := range c.Targets {
-			if !targetPattern().MatchString(name) {
-				report(fmt.Sprintf("$.notify.targets[%d]", i), "%q is not a target of the server; a repository "+
-					"cannot add its own",
-					clip(name))
-			}
-		}
-	}
-	return c
-}

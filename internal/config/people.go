@@ -21,11 +21,8 @@ type People struct {
 }
 
 type peopleFile struct {
-	Repositories      []string `yaml:"repositories"`
-	Bots              []whole  `yaml:"bots"`
-	CommandsPerPerson *whole   `yaml:"commands_per_person"`
-	CommandsPerIssue  *whole   `yaml:"commands_per_issue"`
-	RunsPerIssue      *whole   `yaml:"runs_per_issue"`
+	Repositories []string `yaml:"repositories"`
+	Bots         []whole  `yaml:"bots"`
 }
 
 // DefaultPeople is what a file that says nothing means.
@@ -34,8 +31,6 @@ func DefaultPeople() People {
 }
 
 var repositoryPattern = strs.Lazy(`^[A-Za-z0-9][A-Za-z0-9-]{0,99}/(\*|[A-Za-z0-9._-]{1,100})$`)
-
-const maxPerHour = 10_000
 
 func people(f peopleFile, report reporter) People {
 	p := DefaultPeople()
@@ -52,19 +47,6 @@ func people(f peopleFile, report reporter) People {
 		}
 		p.Bots = append(p.Bots, int64(id))
 	}
-	count := func(path string, dst *int, v *whole) {
-		if v == nil {
-			return
-		}
-		if *v < 1 || *v > maxPerHour {
-			report(path, "must be between 1 and %d; omit it for the default", maxPerHour)
-			return
-		}
-		*dst = int(*v)
-	}
-	count("$.people.commands_per_person", &p.CommandsPerPerson, f.CommandsPerPerson)
-	count("$.people.commands_per_issue", &p.CommandsPerIssue, f.CommandsPerIssue)
-	count("$.people.runs_per_issue", &p.RunsPerIssue, f.RunsPerIssue)
 	return p
 }
 

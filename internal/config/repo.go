@@ -63,8 +63,6 @@ type Repo struct {
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
 	Base string
-	// Notify is what is told of its runs, of what the operator has set up.
-	Notify run.NoticeChoice
 }
 
 // Setup are commands that are run once on the default branch, and again when
@@ -134,8 +132,7 @@ type repoFile struct {
 	Protected struct {
 		Paths []string `yaml:"paths"`
 	} `yaml:"protected"`
-	Base   string           `yaml:"base"`
-	Notify notifyChoiceFile `yaml:"notify"`
+	Base string `yaml:"base"`
 }
 
 // maxAgentHistory bounds what is copied for each agent.
@@ -204,7 +201,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Progress: Progress{Keep: f.Progress.Keep, Archive: f.Progress.Archive},
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
 		Base:     f.Base,
-		Notify:   notifyChoice(f.Notify, report),
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,
 		Evidence: f.Evidence,

@@ -161,9 +161,6 @@ type Budgets struct {
 type Sandbox struct {
 	Kind  string
 	Image string
-	// Devcontainer says whether images may come from the devcontainer.json of a
-	// repository's default branch.
-	Devcontainer bool
 	// LocalIsolation says whether the local sandbox uses bubblewrap: auto, bwrap
 	// or none.
 	LocalIsolation string
@@ -227,8 +224,6 @@ type serverFile struct {
 	Sandbox struct {
 		Kind  string `yaml:"kind"`
 		Image string `yaml:"image"`
-
-		Devcontainer bool `yaml:"devcontainer"`
 
 		Memory bytesize `yaml:"memory"`
 		CPUs   float64  `yaml:"cpus"`
@@ -443,7 +438,7 @@ func parseServer(source []byte, dir string) (Server, serverFile, []Problem) {
 			Prices:        prices(f.Model.Prices, report),
 		},
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image,
 			LocalIsolation: f.Sandbox.LocalIsolation, Show: allWithin(dir, f.Sandbox.Show), Memory: int64(f.Sandbox.Memory),
 			CPUs: f.Sandbox.CPUs, PIDs: int64(f.Sandbox.PIDs),
 			Disk: int64(f.Sandbox.Disk), Files: int64(f.Sandbox.Files), Caches: int64(f.Sandbox.Caches),
@@ -589,9 +584,6 @@ func (s Sandbox) check(allowLocal bool, report reporter) {
 		}
 	default:
 		report("$.sandbox.kind", "%q is not a sandbox; use %s or %s", clip(s.Kind), SandboxDocker, SandboxLocal)
-	}
-	if s.Devcontainer && s.Kind == SandboxLocal {
-		report("$.sandbox.devcontainer", "the local sandbox has no images")
 	}
 	if !slices.Contains(isolations(), s.LocalIsolation) {
 		report("$.sandbox.local_isolation", "%q is not an isolation; use auto, bwrap or none", clip(s.LocalIsolation))

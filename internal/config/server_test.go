@@ -365,14 +365,6 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
 		},
 		{
-			"devcontainer", minimal + "  devcontainer: build\n",
-			confPath + ":5:17: expected true or false, found text",
-		},
-		{
-			"devcontainer of the local sandbox", minimal + "  kind: local\n  devcontainer: true\nallow_local_sandbox: true\n",
-			confPath + ":6:17: sandbox.devcontainer: the local sandbox has no images",
-		},
-		{
 			"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n",
 			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network; set sandbox.local_isolation: bwrap",
 		},

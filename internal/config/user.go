@@ -20,7 +20,7 @@ const UserFile = "ralph/config.yml"
 // zero value says nothing. Its keys are those of the server's file.
 type User struct {
 	Agent Agent
-	// Sandbox has Kind, Image, Devcontainer, LocalIsolation and Show only.
+	// Sandbox has Kind, Image, LocalIsolation and Show only.
 	Sandbox Sandbox
 	// Limits are zero where the file names none.
 	Limits run.Limits
@@ -33,7 +33,6 @@ type userFile struct {
 	Sandbox struct {
 		Kind           string   `yaml:"kind"`
 		Image          string   `yaml:"image"`
-		Devcontainer   bool     `yaml:"devcontainer"`
 		LocalIsolation string   `yaml:"local_isolation"`
 		Show           []string `yaml:"show"`
 	} `yaml:"sandbox"`
@@ -76,8 +75,8 @@ func parseUser(source []byte, dir string) (User, []Problem) {
 	u := User{
 		Agent: f.Agent.agent(dir),
 		Sandbox: Sandbox{
-			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, Devcontainer: f.Sandbox.Devcontainer,
-			LocalIsolation: f.Sandbox.LocalIsolation, Show: allWithin(dir, f.Sandbox.Show),
+			Kind: f.Sandbox.Kind, Image: f.Sandbox.Image, LocalIsolation: f.Sandbox.LocalIsolation,
+			Show: allWithin(dir, f.Sandbox.Show),
 		},
 		Limits: limits(f.Limits, report),
 		Egress: f.Egress.Allow,

@@ -8,13 +8,9 @@
 // itself becomes a store.Input; the run is woken. [Receiver.Begin] makes the row of a run,
 // for a label, a command, or what is left over when a run has ended.
 //
-// [Receiver.Redeliver] has GitHub send again what it could not deliver. For a job that
-// nobody's event has started, [Receiver.SweepRepository] finds labels on the issues
-// themselves: one counts only if nothing has happened on the issue since, for the text may be
-// another than the one that was approved. Where work has begun, a person says whether to go
-// on.
+// [Receiver.Redeliver] has GitHub send again what it could not deliver.
 //
-// A job works its event in two steps: [Receiver.Find] says whose queue the event belongs
+// A workflow works its event in two jobs: [Receiver.Route] says whose queue the event belongs
 // to, and settles at once what needs no run.
 //
 // Invariants:

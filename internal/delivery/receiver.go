@@ -34,7 +34,7 @@ type Config struct {
 	Limits           func(asked run.Limits) run.Limits
 	// Mask holds the secrets of this process; nil masks by pattern only.
 	Mask *redact.Masker
-	// ByJob: this is a job of a workflow, whose store began empty with it. Package job
+	// ByJob: this is a job of a workflow, whose store began empty with it. Package action
 	// sets it.
 	ByJob bool
 	// Now is the clock.
@@ -84,11 +84,7 @@ const (
 // Deliver stores a webhook and works it. The outcome says in a few words what became of
 // it.
 func (r *Receiver) Deliver(ctx context.Context, d store.Delivery) (outcome string, err error) {
-	err = r.Store.InTx(ctx, func(tx *store.Tx) error {
-		_, err := r.Store.InsertDelivery(ctx, tx, d)
-		return err
-	})
-	if err != nil {
+	if err := r.insert(ctx, d); err != nil {
 		return "", err
 	}
 	if err := r.Work(ctx, d.GUID); err != nil {
@@ -96,6 +92,13 @@ func (r *Receiver) Deliver(ctx context.Context, d store.Delivery) (outcome strin
 	}
 	done, err := r.Store.Delivery(ctx, d.GUID)
 	return done.Outcome, err
+}
+
+func (r *Receiver) insert(ctx context.Context, d store.Delivery) error {
+	return r.Store.InTx(ctx, func(tx *store.Tx) error {
+		_, err := r.Store.InsertDelivery(ctx, tx, d)
+		return err
+	})
 }
 
 // Work works one accepted webhook, by its GUID; it is queue.Handlers.Delivery.

@@ -258,18 +258,8 @@ func (c Caches) prune(ctx context.Context, latest string) error {
 		total += s.Bytes
 		if own[s.Repo] > setsKept || c.MaxBytes > 0 && total > c.MaxBytes {
 			total -= s.Bytes
-			// At once under another name, for who copies it; see fill.
-			to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text())
-			if err := os.Rename(s.Dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("make room for caches: %w", err))
-			}
+			errs = append(errs, s.remove())
 		}
-	}
-	// Those too that a prune which broke off has left.
-	leftovers, err := filepath.Glob(filepath.Join(c.Dir, "*", gone+"*"))
-	errs = append(errs, err)
-	for _, dir := range leftovers {
-		errs = append(errs, gitrepo.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
 }
@@ -283,20 +273,22 @@ func (c Caches) Expire(ctx context.Context, before time.Time) (Removed, error) {
 	}
 	var errs []error
 	for _, s := range sets {
-		if !s.Used.Before(before) {
-			continue
+		if s.Used.Before(before) {
+			done.add(s.Bytes)
+			errs = append(errs, s.remove())
 		}
-		done.add(s.Bytes)
-		to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text()) // at once, for who copies it; see fill
-		if err := os.Rename(s.Dir, to); err != nil {
-			if !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("remove a cache: %w", err))
-			}
-			continue
-		}
-		errs = append(errs, gitrepo.RemoveAll(to))
 	}
 	return done, errors.Join(errs...)
+}
+
+// remove takes a set away: at once under another name, for who copies it (see fill), and then
+// its files, with those that a removal which broke off has left.
+func (s CacheSet) remove() error {
+	to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text())
+	if err := os.Rename(s.Dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove a cache: %w", err)
+	}
+	return removeGone(filepath.Dir(s.Dir))
 }
 
 // CacheSet is what set-up commands made once.

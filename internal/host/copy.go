@@ -6,9 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/org/ralph-action/internal/fstree"
 )
@@ -38,7 +38,8 @@ func copyTree(ctx context.Context, to, from string) error {
 		mode fs.FileMode
 	}
 	var shut []modes // directories that are made read-only once they are full
-	files := beginCopying(dst, src)
+	files, ctx := errgroup.WithContext(ctx)
+	files.SetLimit(copiers)
 	err = fstree.Walk(ctx, from, func(e fstree.Entry) error {
 		switch {
 		case e.IsDir():
@@ -53,56 +54,15 @@ func copyTree(ctx context.Context, to, from string) error {
 			}
 			return dst.Symlink(target, e.Path)
 		case e.IsRegular():
-			return files.add(e.Path)
+			files.Go(func() error { return copyPlain(dst, src, e.Path) })
 		}
 		return nil
 	})
-	err = errors.Join(err, files.wait())
+	err = errors.Join(files.Wait(), err)
 	for _, m := range slices.Backward(shut) {
 		err = errors.Join(err, dst.Chmod(m.path, m.mode))
 	}
 	return err
-}
-
-// copying copies files side by side.
-type copying struct {
-	paths chan string
-	done  sync.WaitGroup
-	// failed is closed at the first error, which err is.
-	failed chan struct{}
-	once   sync.Once
-	err    error
-}
-
-func beginCopying(dst, src *os.Root) *copying {
-	c := &copying{paths: make(chan string), failed: make(chan struct{})}
-	for range min(copiers, 2*runtime.GOMAXPROCS(0)) {
-		c.done.Go(func() {
-			for path := range c.paths {
-				if err := copyPlain(dst, src, path); err != nil {
-					c.once.Do(func() { c.err = err; close(c.failed) })
-				}
-			}
-		})
-	}
-	return c
-}
-
-// add has a file copied whose directory is there, or says why an earlier one was not.
-func (c *copying) add(path string) error {
-	select {
-	case c.paths <- path:
-		return nil
-	case <-c.failed:
-		return c.err
-	}
-}
-
-// wait ends when all is copied. Nothing can be added after it.
-func (c *copying) wait() error {
-	close(c.paths)
-	c.done.Wait()
-	return c.err
 }
 
 // copyPlain keeps the time, by which tools tell what is stale.

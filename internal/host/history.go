@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -23,24 +22,10 @@ const (
 	MaxRestored = 50
 )
 
-// noteHistory notes what the repository says of the history, for the agents of
-// this run and whichever process starts them.
-func (h *Host) noteHistory(repo config.Repo) error {
-	p, err := h.pinning()
-	if err != nil {
-		return err
-	}
-	p.History = defaultHistory
-	if repo.AgentHistory != nil {
-		p.History = *repo.AgentHistory
-	}
-	return h.notePinning(p)
-}
-
 // history is what of the run's branch an agent's repository shows. A commit that
 // GitHub made is fetched when the first agent after it starts.
 func (h *Host) history(s loop.State, repo *gitrepo.Repo) (gitrepo.History, error) {
-	p, err := h.pinning()
+	p, err := h.treeNote()
 	if err != nil {
 		return gitrepo.History{}, err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/org/ralph-action/internal/agent"
@@ -71,9 +70,6 @@ type Config struct {
 	Image string
 	// Model is for runs where neither they nor the repository name one.
 	Model string
-	// Devcontainer says whether the image may come from the repository's
-	// devcontainer.json instead.
-	Devcontainer bool
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies.
 	OnOwnerDeath sandbox.OwnerDeath
@@ -90,8 +86,6 @@ type Config struct {
 	// Prices are what models cost where there is no gateway, and the agent tells
 	// what it used and not what that cost.
 	Prices run.Prices
-	// NeedsApproval: plans wait for approval, whatever the repository says.
-	NeedsApproval bool
 	// Gates are for repositories that name none of their own.
 	Gates []gate.Gate
 	// Limits combines what the repository asks for with what the door allows.
@@ -213,15 +207,6 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 			return loop.Opened{}, err
 		}
 	}
-	if err := h.putOff(trees.head); err != nil {
-		return loop.Opened{}, err
-	}
-	if err := h.followDefault(ctx, at, trees.head); err != nil {
-		return loop.Opened{}, err
-	}
-	h.mu.Lock()
-	h.repo, h.tree = at.Repo, nil // laid out by worktree
-	h.mu.Unlock()
 	templates, err := templates(ctx, at)
 	if err != nil {
 		return loop.Opened{}, err
@@ -231,15 +216,8 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	settings.MergedNotes = h.mergedNotes(ctx, at)
-	if err := h.noteHistory(repo); err != nil {
+	if err := h.noteTree(ctx, at, trees.head, repo); err != nil {
 		return loop.Opened{}, err
-	}
-	var env environment
-	if s.Image == "" && settings.Image == "" {
-		if env, err = h.environment(ctx, at); err != nil {
-			return loop.Opened{}, err
-		}
-		settings.Image = env.image
 	}
 	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), repo.Setup)
 	if err != nil {
@@ -249,7 +227,6 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err != nil {
 		return loop.Opened{}, err
 	}
-	findings = append(findings, env.findings...)
 	if b := h.cfg.Backend.About(); b.HoldsCredential {
 		findings = append(findings, gate.Finding{
 			Rule: "agent_credential",
@@ -302,7 +279,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	}
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
-		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: h.cfg.NeedsApproval || repo.Plan.Approval == config.ApprovalRequired,
+		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired,
 		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
 	}
 	set.VerifyTasks = repo.Evidence == config.EvidenceTask
@@ -310,7 +287,7 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
-	set.Protected, set.Notices = repo.Protected, repo.Notify
+	set.Protected = repo.Protected
 	for name, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}
@@ -349,328 +326,6 @@ func templates(ctx context.Context, at Location) (prompt.Templates, error) {
 		}
 	}
 	return t, nil
-}
-
-// Open puts the layout of the work tree off until something needs the files: a run that
-// waits for its place holds none. Until then a file names the tree that is to be laid
-// out, for whichever process comes to it.
-func (h *Host) putOffFile() string { return filepath.Join(h.cfg.Dir, "lay-out") }
-
-func (h *Host) putOff(tree gitrepo.OID) error {
-	next := h.putOffFile() + ".new"
-	err := os.WriteFile(next, []byte(tree), 0o600)
-	if err == nil {
-		err = os.Rename(next, h.putOffFile())
-	}
-	if err != nil {
-		return fmt.Errorf("note the work tree: %w", err)
-	}
-	return nil
-}
-
-// whatIsPutOff is the tree that is still to be laid out, "" for none.
-func (h *Host) whatIsPutOff() (gitrepo.OID, error) {
-	b, err := os.ReadFile(h.putOffFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("find the work tree: %w", err)
-	}
-	return gitrepo.OID(b), nil
-}
-
-// worktree is the tree that Open found, laid out now at the latest. Where another process
-// did that, it is taken up as it stands: an agent may be at work in it.
-func (h *Host) worktree(ctx context.Context) (*gitrepo.Repo, *gitrepo.Worktree, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.tree != nil {
-		return repo, h.tree, nil
-	}
-	head, err := h.whatIsPutOff()
-	if err != nil {
-		return nil, nil, err
-	}
-	var tree *gitrepo.Worktree
-	if head != "" {
-		tree, err = h.layOut(ctx, repo, head)
-	} else {
-		tree, err = repo.Adopt(h.treeDir(), h.indexFile())
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("take up the work tree: %w", err)
-	}
-	h.tree = tree
-	return repo, tree, nil
-}
-
-// layOut makes the work tree what Open has found. It may be cut off anywhere and begin
-// again.
-func (h *Host) layOut(ctx context.Context, repo *gitrepo.Repo, head gitrepo.OID) (*gitrepo.Worktree, error) {
-	if err := os.MkdirAll(filepath.Dir(h.treeDir()), 0o700); err != nil {
-		return nil, fmt.Errorf("make the run's directory: %w", err)
-	}
-	tree, err := repo.Export(ctx, h.treeDir(), head, h.indexFile())
-	if err != nil {
-		return nil, err
-	}
-	return tree, os.Remove(h.putOffFile())
-}
-
-// Repo is the object store of the workspace. What the run writes is in a repository of
-// its own, which goes with the run.
-func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
-	if h.of != nil {
-		return h.of.Repo(ctx)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.repo != nil {
-		return h.repo, nil
-	}
-	repo, err := h.cfg.Source.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	head, err := h.whatIsPutOff()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Lstat(h.treeDir()); head == "" && errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("take up the work tree: %w", loop.ErrNoWorkTree)
-	}
-	if repo, err = repo.Fork(h.forkDir()); err != nil {
-		return nil, fmt.Errorf("take up the work tree: %w", err)
-	}
-	h.repo = repo
-	return repo, nil
-}
-
-// Reset implements loop.WorkTree. That of a lane begins with it.
-func (h *Host) Reset(ctx context.Context, tree string) error {
-	if h.of != nil {
-		if begun, err := h.beginLane(gitrepo.OID(tree)); begun || err != nil {
-			return err
-		}
-	}
-	_, wt, err := h.worktree(ctx)
-	if err != nil {
-		return err
-	}
-	if err := wt.Reset(ctx, gitrepo.OID(tree), false); err != nil {
-		return err
-	}
-	return h.unpinned()
-}
-
-// root opens the work tree.
-func (h *Host) root() (*os.Root, error) {
-	root, err := os.OpenRoot(h.treeDir())
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("open the work tree: %w", loop.ErrNoWorkTree)
-	case err != nil:
-		return nil, fmt.Errorf("open the work tree: %w", err)
-	}
-	return root, nil
-}
-
-// Progress implements loop.Trees.
-func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	at := ""
-	for name := range strings.SplitSeq(path, "/") {
-		at = strings.TrimPrefix(at+"/"+name, "/")
-		mode, err := repo.ModeOf(ctx, gitrepo.OID(tree), at)
-		switch {
-		case errors.Is(err, gitrepo.ErrNotFound):
-			return nil, "", nil
-		case err != nil:
-			return nil, "", err
-		case at == path && mode&0o170000 != 0o100000, at != path && mode != 0o040000:
-			return nil, at + " is no plain file", nil
-		}
-	}
-	src, ok, err := h.File(ctx, tree, path, progress.MaxSize)
-	if err != nil {
-		return nil, "", err
-	}
-	if !ok {
-		return nil, fmt.Sprintf("%s holds more than %d KiB", path, progress.MaxSize>>10), nil
-	}
-	doc, err := progress.Parse(src)
-	if err != nil {
-		return nil, err.Error(), nil
-	}
-	doc, err = h.withoutSecrets(ctx, doc)
-	return doc, "", err
-}
-
-// writeProgress puts the document into the work tree, replacing whatever stands in its way.
-func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) error {
-	if _, _, err := h.worktree(ctx); err != nil {
-		return err
-	}
-	root, err := h.root()
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }()
-	return progress.Restore(root, path, d)
-}
-
-// Names implements loop.Trees.
-func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return repo.Names(ctx, gitrepo.OID(tree))
-}
-
-// Files implements loop.Trees.
-func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return repo.Files(ctx, gitrepo.OID(tree))
-}
-
-// Snapshot implements loop.WorkTree.
-func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
-	repo, wt, err := h.worktree(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	snap, err := wt.Snapshot(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	tree, err := h.mapBack(ctx, repo, snap.Tree)
-	if err != nil {
-		return "", nil, fmt.Errorf("tell the agent's changes: %w", err)
-	}
-	refused := make([]loop.Refusal, 0, len(snap.Refused)+len(snap.LeftOut))
-	for _, r := range snap.Refused {
-		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason})
-	}
-	for _, r := range snap.LeftOut {
-		refused = append(refused, loop.Refusal{Path: r.Path, Reason: r.Reason, LeftOut: true})
-	}
-	return string(tree), refused, nil
-}
-
-// Changes implements loop.Trees.
-func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	diff, err := repo.Diff(ctx, gitrepo.OID(from), gitrepo.OID(to))
-	if err != nil {
-		return nil, err
-	}
-	changes := make([]loop.Change, 0, len(diff))
-	for _, c := range diff {
-		changes = append(changes, loop.Change{
-			Path: c.Path, Status: c.Status.String(), OldMode: c.OldMode, NewMode: c.NewMode,
-		})
-	}
-	return changes, nil
-}
-
-// File implements loop.Trees.
-func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	src, err := repo.ReadFile(ctx, gitrepo.OID(tree), path, limit)
-	if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read %q of the tree: %w", path, err)
-	}
-	return src, true, nil
-}
-
-// Patch implements loop.Trees.
-func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return "", err
-	}
-	text, err := repo.Patch(ctx, gitrepo.OID(from), gitrepo.OID(to), nil, int64(limit))
-	if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
-		return "", err
-	}
-	return strings.ToValidUTF8(string(text), "\ufffd"), nil
-}
-
-// With implements loop.Trees.
-func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return "", err
-	}
-	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), []gitrepo.TreeEdit{{Path: path, Data: content}})
-	return string(oid), err
-}
-
-// Without implements loop.Trees.
-func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return "", err
-	}
-	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), []gitrepo.TreeEdit{{Path: dir, Remove: true}})
-	return string(oid), err
-}
-
-// Has implements loop.Trees. What is in no commit stays in the run's own repository for as
-// long as the run: what has not passed its checks stays out of the source.
-func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return false, err
-	}
-	return repo.HasTree(ctx, gitrepo.OID(tree))
-}
-
-// Restore implements loop.Trees.
-func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return "", err
-	}
-	diff, err := repo.Diff(ctx, gitrepo.OID(tree), gitrepo.OID(from))
-	if err != nil {
-		return "", err
-	}
-	wanted := make(map[string]bool, len(paths))
-	for _, p := range paths {
-		wanted[p] = true
-	}
-	var edits []gitrepo.TreeEdit
-	for _, c := range diff {
-		if wanted[c.Path] {
-			edits = append(edits, gitrepo.TreeEdit{
-				Path: c.Path, Remove: c.Status == gitrepo.Deleted, Mode: c.NewMode, OID: c.NewOID,
-			})
-		}
-	}
-	oid, err := repo.TreeWith(ctx, gitrepo.OID(tree), edits)
-	if err != nil {
-		return "", err
-	}
-	return string(oid), nil
 }
 
 // Close forgets what is held in memory. Processes are not touched.

@@ -54,10 +54,7 @@ func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 	if err := os.MkdirAll(h.starts(), 0o700); err != nil {
 		return false, fmt.Errorf("make a lane's directory: %w", err)
 	}
-	if err := h.unpinned(); err != nil {
-		return false, err
-	}
-	return true, h.putOff(tree)
+	return true, h.plainNote(tree)
 }
 
 // Fold implements loop.Trees.

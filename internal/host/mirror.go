@@ -297,9 +297,6 @@ type MirrorSource struct {
 	// Remote where it is fetched from.
 	Name, Node string
 	Remote     gitrepo.Remote
-	// Base goes before what the repository's configuration names, and ConfigPath is
-	// where that is, "" for config.RepoPath.
-	Base, ConfigPath string
 	// Fallback gives the configuration that holds where the repository has none. What
 	// it gave holds for as long as the source does.
 	Fallback func(ctx context.Context) (ConfigFile, error)
@@ -339,13 +336,9 @@ func (s *MirrorSource) Locate(ctx context.Context, st loop.State) (Location, err
 	if at.Config, err = s.configFile(ctx, mirror, at.Default); err != nil {
 		return Location{}, err
 	}
-	if base := cmp.Or(s.Base, at.Config.Base()); base != "" {
+	if base := at.Config.Base(); base != "" {
 		at.BaseBranch = base
-		where := at.Config.Name
-		if s.Base != "" {
-			where = "the workflow"
-		}
-		if at.Base, err = resolveBase(ctx, mirror, where, base, at.Branch); err != nil {
+		if at.Base, err = resolveBase(ctx, mirror, at.Config.Name, base, at.Branch); err != nil {
 			return Location{}, err
 		}
 	}
@@ -384,7 +377,7 @@ func checkFree(ctx context.Context, mirror *gitrepo.Repo, branch string) error {
 // configFile is the repository's own configuration, or its owner's where it has
 // none.
 func (s *MirrorSource) configFile(ctx context.Context, mirror *gitrepo.Repo, commit gitrepo.OID) (ConfigFile, error) {
-	own, found, err := ReadConfig(ctx, mirror, commit, s.ConfigPath)
+	own, found, err := ReadConfig(ctx, mirror, commit, "")
 	if err != nil || found {
 		return own, err
 	}

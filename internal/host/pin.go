@@ -2,12 +2,7 @@ package host
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -22,77 +17,11 @@ import (
 // snapshot of it is mapped back: what the agent left as it found it becomes what
 // the branch has there, and only what it changed itself is a change.
 
-// pinning is what is remembered of the work tree across processes.
-type pinning struct {
-	// Default is the tree that the agent's configuration is taken from.
-	Default gitrepo.OID `json:"default,omitempty"`
-	// Given is the tree that agents were given last, Real the one it stands
-	// for. They are empty where the directory holds a tree as it is.
-	Given gitrepo.OID `json:"given,omitempty"`
-	Real  gitrepo.OID `json:"real,omitempty"`
-	// History is how deep agents see the branch's history.
-	History int `json:"history,omitempty"`
-}
-
-func (h *Host) pinFile() string { return filepath.Join(h.cfg.Dir, "pin.json") }
-
-func (h *Host) pinning() (p pinning, err error) {
-	b, err := os.ReadFile(h.pinFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &p)
-	}
-	if err != nil {
-		return p, fmt.Errorf("read how the work tree was laid out: %w", err)
-	}
-	return p, nil
-}
-
-func (h *Host) notePinning(p pinning) error {
-	b, err := json.Marshal(p)
-	if err == nil {
-		next := h.pinFile() + ".new"
-		if err = os.WriteFile(next, b, 0o600); err == nil {
-			err = os.Rename(next, h.pinFile())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("note how the work tree is laid out: %w", err)
-	}
-	return nil
-}
-
-// followDefault notes the tree that agents are steered from, now that the
-// directory holds the tree head as it is.
-func (h *Host) followDefault(ctx context.Context, at Location, head gitrepo.OID) error {
-	def, err := at.Repo.TreeOf(ctx, at.Default)
-	if err != nil {
-		return err
-	}
-	if err := h.notePinning(pinning{Default: def}); err != nil {
-		return err
-	}
-	return h.tellPinned(ctx, at.Repo, head, def)
-}
-
-// unpinned notes that the directory holds a tree as it is. What steers the agents of a
-// lane is what steers those of the run by now.
-func (h *Host) unpinned() error {
-	p, err := h.main().pinning()
-	if err != nil {
-		return err
-	}
-	p.Given, p.Real = "", ""
-	return h.notePinning(p)
-}
-
 // pin gives the agent the work as it stands, with what steers it as the default
 // branch has it. The progress file is the branch's, too: the one that the agent is given
 // is written over it. It may be cut off anywhere and begin again.
 func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo *gitrepo.Repo, wt *gitrepo.Worktree) error {
-	p, err := h.pinning()
+	p, err := h.treeNote()
 	if err != nil {
 		return err
 	}
@@ -113,7 +42,7 @@ func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo 
 	if p.Given, err = h.hide(ctx, repo, p.Given); err != nil {
 		return err
 	}
-	if err := h.notePinning(p); err != nil {
+	if err := h.setTreeNote(p); err != nil {
 		return err
 	}
 	if p.Given != snap.Tree {
@@ -154,7 +83,7 @@ func replace(
 
 // mapBack is the tree that a snapshot of what agents were given stands for.
 func (h *Host) mapBack(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (gitrepo.OID, error) {
-	p, err := h.pinning()
+	p, err := h.treeNote()
 	if err != nil || p.Given == p.Real {
 		return tree, err
 	}

@@ -47,13 +47,11 @@ func (h *Host) Needed(s loop.State) ([]gitrepo.OID, error) {
 			}
 			needed = append(needed, tree)
 		}
-		for _, file := range []string{at.pinFile(), at.putOffFile()} {
-			b, err := os.ReadFile(file) // #nosec G304 -- the host's own
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, err
-			}
-			text = append(append(text, ' '), b...)
+		note, err := os.ReadFile(at.noteFile())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
 		}
+		text = append(append(text, ' '), note...)
 	}
 	for _, name := range regexp.MustCompile(`\b[0-9a-f]{40}\b`).FindAll(text, -1) {
 		needed = append(needed, gitrepo.OID(name))

@@ -52,9 +52,6 @@ type Options struct {
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
 	Image   string
-	// Devcontainer says whether the image may be that of the checkout's
-	// devcontainer.json; Image is then for checkouts without one.
-	Devcontainer bool
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources host.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
@@ -264,7 +261,7 @@ func (o Options) stateDir(top string, j job) string {
 // hostConfig is the host of a run that works in dir.
 func (o Options) hostConfig(place *checkout, dir string) host.Config {
 	return host.Config{
-		Dir: dir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend, Devcontainer: o.Devcontainer,
+		Dir: dir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend,
 		Image: cmp.Or(o.Image, o.Defaults.Image), Model: o.Defaults.Model,
 		Caches: host.Caches{
 			Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes,
@@ -302,17 +299,9 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise,
 		Settings: loop.Settings{
 			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
-			Image: o.image(), Model: o.Model,
+			Image: o.Image, Model: o.Model,
 		},
 	}, o.Now()), nil
-}
-
-// image is the one that is used whatever the checkout says, "" for none.
-func (o Options) image() string {
-	if o.Devcontainer {
-		return ""
-	}
-	return o.Image
 }
 
 // models opens the model proxy, which keeps the book of what the run costs.
@@ -347,7 +336,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 	differs("--no-gates", o.NoDetect != s.NoDetect)
 	differs("--agent", o.Backend.About().Name != s.Agent)
 	differs("--completion-promise", o.Promise != s.Promise)
-	differs("--image", o.image() != "" && o.image() != s.Image)
+	differs("--image", o.Image != "" && o.Image != s.Image)
 	asked := make([]gate.Gate, len(o.Gates))
 	for i, g := range o.Gates {
 		asked[i] = g.WithDefaults()

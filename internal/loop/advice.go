@@ -179,10 +179,8 @@ func (v *story) diagnostics(d Decision) string {
 	switch {
 	case d.Verdict == VerdictAbort:
 		fmt.Fprintf(&b, "The run was stopped: %s.\n", d.Reason)
-	case d.TaskID != v.task:
-		fmt.Fprintf(&b, "Gave up task %s with all its parts that were left: %s.\n", d.TaskID, d.Reason)
 	default:
-		fmt.Fprintf(&b, "Gave up task %s: %s.\n", d.TaskID, d.Reason)
+		fmt.Fprintf(&b, "Gave up task %s: %s.\n", v.task, d.Reason)
 	}
 	what := byClass[FailUnknown].person
 	if v.last != nil {
@@ -195,10 +193,10 @@ func (v *story) diagnostics(d Decision) string {
 			fmt.Fprintf(&b, "\nWhat the agent asked:\n- %s\n", v.last.Asked)
 			what = "Answer the agent's question in the issue or the plan, then retry the task."
 		}
-		if v.shared() != "" {
-			what = "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, " +
-				"install what is missing, then start the run again."
-		}
+	}
+	if v.last != nil && v.shared() != "" {
+		what = "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, " +
+			"install what is missing, then start the run again."
 	}
 	b.WriteString("\nWhat was tried:\n")
 	for _, c := range v.own {

@@ -53,28 +53,20 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 }
 
 // requireLook acts on a claim without a change of the call's own; handled is false where the checks run and then a
-// call looks whether the task is done. Two such calls look at the same tree at most, and each counts against what is
-// left to the task. A person is asked where nothing is left to it for such a call, or where two have objected and the
-// claim names the place: it may be true.
+// call looks whether the task is done. Two such calls look at the same tree at most. After that a person is asked
+// where the claim names a file that is there: it may be true.
 func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
-	ask := !s.Draft.Unchanged
 	if s.Verified[c.task.ID] < maxVerified {
-		if s.mayLook(c.task.ID) {
-			return Next{}, false, nil
-		}
-		ask = true
+		return Next{}, false, nil
 	}
-	if !ask {
-		there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
-		if err != nil {
-			return Next{}, false, err
-		}
-		ask = len(there) > 0
+	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
+	if err != nil {
+		return Next{}, false, err
 	}
-	if ask {
+	if len(there) > 0 {
 		s.endRecord()
 		next, err := e.askPerson(ctx, s, c.accepted,
-			"is it done? A call says so, and no calls are left to verify it: "+s.Proposal.Final)
+			"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
 		return next, true, err
 	}
 	why := "The last call said that the task is done, but changed no file. No calls are left to verify that. If it was " +
@@ -123,7 +115,6 @@ func (e *Engine) takeVerification(ctx context.Context, s *State) (Next, error) {
 	}
 	p.Answer = &answer
 	if !answer.Agreed {
-		s.Draft.Looks = 1
 		if s.Proposal.Host {
 			return e.fixFirst(ctx, s, task, "what it asks for is missing", answer.Objection)
 		}
@@ -298,7 +289,7 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 		s.Failure = why
 		reason := fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what)
 		return e.giveUp(ctx, s, doc, Decision{
-			TaskID: task.ID, Reason: reason,
+			Reason:      reason,
 			Diagnostics: fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, reason, why),
 		})
 	}

@@ -72,7 +72,14 @@ func soonest(a, b time.Time) time.Time {
 // stepOf takes a step of the call beside the run at index i, or of the run itself for -1.
 func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	if i < 0 {
-		return e.stepOne(ctx, s)
+		next, err := e.stepOne(ctx, s)
+		if err == nil && s.landsFirst() {
+			if err = e.forget(ctx, s); err == nil {
+				s.Call = Call{Stage: stagePick, Number: s.Number}
+				err = e.layOut(ctx, s, s.HeadTree)
+			}
+		}
+		return next, err
 	}
 	if s.Calls[i].queued() {
 		return Next{Kind: Wait}, nil
@@ -80,7 +87,6 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	own := *e
 	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
-	phase := s.Phase
 	next, done, err := own.stepCall(ctx, s)
 	if err == nil && s.End != "" { // what ended the run has nothing left to do, should the run go on after all
 		done, err = true, own.forget(ctx, s)
@@ -98,14 +104,21 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 	if done {
 		s.Calls = slices.Delete(s.Calls, i, i+1)
 	}
-	if s.End == run.EndBudgetExhausted && s.paid() { // that lands first
-		s.StopAfterCall, s.StopReason = cmp.Or(s.EndDetail, s.spending()), s.End
-		s.End, s.EndDetail, s.Phase = "", "", phase
-	}
-	if s.End != "" { // what ends the run ends all
+	if !s.landsFirst() && s.End != "" { // what ends the run ends all
 		s.Phase, s.Stage, s.WaitUntil = run.PhaseFinishing, stageEnd, time.Time{}
 	}
 	return next, nil
+}
+
+// landsFirst has what is paid for land before a run ends that has used up its budget, and says
+// whether it does.
+func (s *State) landsFirst() bool {
+	if s.End != run.EndBudgetExhausted || !s.paid() {
+		return false
+	}
+	s.StopAfterCall, s.StopReason = cmp.Or(s.EndDetail, s.spending()), s.End
+	s.End, s.EndDetail, s.Phase = "", "", run.PhaseIterating
+	return true
 }
 
 // paid says whether agents have finished work that has not landed yet.

@@ -91,33 +91,20 @@ func (s *State) splittable(id string) bool {
 	return s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
 }
 
-// checkable says whether the checks are to run on a proposal that is not claimed: its
-// agent calls it failed, or has changed something and says nothing of the task.
+// checkable says whether the checks are to run on a proposal that is not claimed: its agent has changed
+// something and says nothing of the task.
 func (s *State) checkable() bool {
-	silent := s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.TooLarge
-	return s.Draft.Change != "" && (silent || s.admitted())
+	return s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.TooLarge && s.Draft.Change != ""
 }
 
 // keepUnclaimed acts on a proposal that passed its checks and is not claimed;
 // handled is false for one that is.
 func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled bool, _ error) {
-	switch {
-	case s.admitted():
-		next, err := e.fail(ctx, s, failedBy(s.Proposal.Claim))
-		return next, true, err
-	case s.Proposal.Host || s.Proposal.Claim.Kind == prompt.ClaimDone:
+	if s.Proposal.Host || s.Proposal.Claim.Kind == prompt.ClaimDone {
 		return Next{}, false, nil
 	}
-	doc := s.doc()
-	next, err := e.goOn(ctx, s, doc, s.Proposal.Work)
+	next, err := e.goOn(ctx, s, s.doc(), s.Proposal.Work)
 	return next, true, err
-}
-
-// admitted says whether the proposal's own agent calls it failed. Its checks run all
-// the same, and it never lands.
-func (s *State) admitted() bool {
-	p := s.Proposal
-	return !p.Host && p.Claim.Kind == prompt.ClaimFailed
 }
 
 // failedBy says that an agent calls its own work failed.
@@ -210,7 +197,7 @@ func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, wor
 	s.dropCall()
 	s.Phase = run.PhaseIterating
 	return e.giveUp(ctx, s, doc, Decision{
-		TaskID: s.TaskID, Reason: "needs a person: " + oneLine(words, maxNeed),
+		Reason:      "needs a person: " + oneLine(words, maxNeed),
 		Diagnostics: fmt.Sprintf("%s needs a person. The agent said: %s\n", s.TaskID, oneLine(words, maxNeed)),
 	})
 }
@@ -231,7 +218,7 @@ func (s *State) needed(tasks []run.Task) []Need {
 }
 
 // layOutKept lays unfinished work out again after the tree was laid out anew: after a
-// restart, or because somebody pushed. Where both changed the same file it is
+// restart, or because somebody pushed. Where both changed the same lines it is
 // dropped, for the next call begins that task again.
 func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 	k := s.Kept
@@ -244,7 +231,7 @@ func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 	}
 	tree := k.Tree
 	if there && k.HeadTree != s.HeadTree {
-		if tree, err = e.carryOver(ctx, s, *k); err != nil {
+		if tree, _, err = e.foldTrees(ctx, s, k.HeadTree, k.Tree); err != nil {
 			return err
 		}
 	}
@@ -266,31 +253,4 @@ func (e *Engine) loseKept(s *State) {
 	e.emit(run.Event{
 		Kind: run.EventTrouble, TaskID: task, Text: "the unfinished work at " + task + " is lost; the task starts over",
 	}, s)
-}
-
-// carryOver gives unfinished work on the present head, "" where both changed one file.
-func (e *Engine) carryOver(ctx context.Context, s *State, k Kept) (string, error) {
-	ours, err := e.Trees.Changes(ctx, k.HeadTree, k.Tree)
-	if err != nil {
-		return "", fmt.Errorf("compare trees: %w", err)
-	}
-	theirs, err := e.Trees.Changes(ctx, k.HeadTree, s.HeadTree)
-	if err != nil {
-		return "", fmt.Errorf("compare trees: %w", err)
-	}
-	var paths []string
-	for _, c := range ours {
-		if c.Path == s.ProgressPath {
-			continue
-		}
-		if slices.ContainsFunc(theirs, func(t Change) bool { return t.Path == c.Path }) {
-			return "", nil
-		}
-		paths = append(paths, c.Path)
-	}
-	tree, err := e.Trees.Restore(ctx, s.HeadTree, k.Tree, paths)
-	if err != nil {
-		return "", fmt.Errorf("carry unfinished work over: %w", err)
-	}
-	return tree, nil
 }

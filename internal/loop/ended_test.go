@@ -125,3 +125,36 @@ func TestTheBudgetEndsBehindPaidWork(t *testing.T) {
 		c.linear(s)
 	}
 }
+
+// TestTheBudgetOfTheRunsOwnCall: the call that splits a task comes to the end of the budget. What
+// was finished beside it lands, whenever the process dies.
+func TestTheBudgetOfTheRunsOwnCall(t *testing.T) {
+	t.Parallel()
+	for at, crash := range eachCrash {
+		c := newCrew(t)
+		c.writes = true
+		work := c.agent
+		c.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			switch {
+			case a.Mode == run.ModePlan:
+				return loop.AgentStatus{Outcome: loop.AgentOverBudget, Usage: run.Usage{CostUSD: 1}}
+			case s.TaskID == "T1":
+				return completed("RALPH_RESULT: failed: this task is too large for one call")
+			}
+			return work(w, s, a)
+		}
+		s := parallel(t, fourTasks, 2)
+		s.Limits.BudgetUSD = 1.5
+		ends := 0
+		s = c.play(s, func(n int) int { // T1, then T2 while T1 is split
+			if ends++; ends == 2 {
+				return min(1, n-1)
+			}
+			return 0
+		}, crash)
+		if s.End != run.EndBudgetExhausted || len(c.commits) == 0 || len(s.Calls) > 0 {
+			t.Fatalf("crash at step %d: ended %q: %s; %d commits, calls %+v", at, s.End, s.EndDetail, len(c.commits), s.Calls)
+		}
+		c.linear(s)
+	}
+}

@@ -485,9 +485,6 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 			}
 			return e.fixFirst(ctx, s, task, fmt.Sprintf("the check %q fails", r.Gate), why)
 		}
-		if s.admitted() {
-			why = failedBy(s.Proposal.Claim) + "\n\n" + why
-		}
 		return e.failed(ctx, s, why, failure{Check: &r})
 	}
 	if s.Stuck {

@@ -19,13 +19,9 @@ import (
 //	------------------------------------------------+--------------------------------------------
 //	3t calls in a row have landed nothing, and all  | The run stops.
 //	were at this task and its parts, or a check     |
-//	says of it, word for word, what it says of      |
-//	another                                         |
+//	says of it what it says of another              |
 //	The last call says that the task is too large,  | A planner splits it: once, and while no plan
 //	or two calls ran out of time                    | comes of it up to three times.
-//	It is a part of a split task; it, its whole     | It is given up; where another part had failed
-//	(twice at most) and the other parts failed      | so, all parts that are left.
-//	alike four times                                |
 //	Its attempts are used up, and no call changed   | It is given up.
 //	or claimed anything                             |
 //	Its attempts are used up                        | It is split, if that can help.
@@ -64,9 +60,6 @@ const (
 // Decision is what the policy says before a call.
 type Decision struct {
 	Verdict Verdict
-	// TaskID is the task that is given up or split: the one at hand, or the one that it is a part
-	// of, which is given up with all parts that are left.
-	TaskID string
 	// Role makes the next call.
 	Role run.Role
 	// Clean: the files go back to what landed last, as what is wrong with them may be what earlier
@@ -87,9 +80,6 @@ const (
 	lastTries = 2
 	// maxSplits is how often a planner is asked for parts of a task that is said to be too large.
 	maxSplits = 3
-	// partFailures is how often a part, its whole and its other parts may show the same. Those of
-	// the whole count twice at most, so that a part has two attempts.
-	partFailures, ofWhole = 4, 2
 	// tooLong is how many times the time for a task its failed attempts may take.
 	tooLong = 3
 	// warning, elevated and critical are the seed's levels of stagnation, in multiples of its
@@ -153,7 +143,6 @@ func (s *State) storyOf(id string) story {
 func (s *State) decide(task run.Task) Decision {
 	v := s.storyOf(task.ID)
 	d := s.firstRow(&v, task)
-	d.TaskID = cmp.Or(d.TaskID, task.ID)
 	if d.Role == "" {
 		d.Role = v.nextRole(task)
 	}
@@ -171,9 +160,13 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 	if v.last == nil {
 		return Decision{Verdict: VerdictProceed}
 	}
+	inRow := strs.Count(len(v.since), "call") + " in a row landed nothing"
 	shared := v.shared()
 	if t > 0 && len(v.since) >= critical*t && (shared != "" || len(v.kin) == len(v.since)) {
-		return Decision{Verdict: VerdictAbort, Reason: v.standstill(shared)}
+		if shared != "" {
+			inRow += fmt.Sprintf(", and %s and %s fail in the same way: %s", shared, v.task, v.last.Error)
+		}
+		return Decision{Verdict: VerdictAbort, Reason: inRow}
 	}
 	if v.splitHelps(s, task) && (v.tooLarge() || v.timeouts() > 1) {
 		reason := "the agent says that the task is too large for one call"
@@ -181,9 +174,6 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 			reason = "the agent ran out of time twice"
 		}
 		return v.split(reason)
-	}
-	if reason, id := v.failsAsTheWhole(); reason != "" {
-		return Decision{Verdict: VerdictGiveUp, TaskID: id, Reason: reason}
 	}
 	switch reason, tries := v.usedUp(most, s.Attempts[task.ID], s.Limits.TaskTime); {
 	case reason == "":
@@ -203,12 +193,11 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 	default:
 		return Decision{Verdict: VerdictGiveUp, Reason: reason}
 	}
-	reason := strs.Count(len(v.since), "call") + " in a row landed nothing"
 	switch {
 	case t > 0 && len(v.since) >= elevated*t && v.last.Role != run.RoleArchitect:
-		return Decision{Verdict: VerdictSwitchRole, Role: run.RoleArchitect, Clean: true, Reason: reason}
+		return Decision{Verdict: VerdictSwitchRole, Role: run.RoleArchitect, Clean: true, Reason: inRow}
 	case t > 0 && len(v.since) >= warning*t && v.last.Role != run.RoleArchitect && v.last.Role != run.RoleDebugger:
-		return Decision{Verdict: VerdictSwitchRole, Role: run.RoleDebugger, Reason: reason}
+		return Decision{Verdict: VerdictSwitchRole, Role: run.RoleDebugger, Reason: inRow}
 	}
 	return Decision{Verdict: VerdictProceed}
 }
@@ -226,7 +215,7 @@ func (v *story) usedUp(most, failed int, limit time.Duration) (reason string, tr
 		case c.Outcome == AgentBroken:
 			continue
 		case reason != "":
-			tries += 1 + c.Looks
+			tries++
 			continue
 		case c.Advanced:
 			before, alike = nil, 0
@@ -234,10 +223,10 @@ func (v *story) usedUp(most, failed int, limit time.Duration) (reason string, tr
 		spent += max(0, c.Duration)
 		switch {
 		case alike > 1:
-			alike += 1 + c.Looks
+			alike++
 		case !c.attempt():
 		case slices.ContainsFunc(before, c.repeats):
-			alike = 2 + c.Looks
+			alike = 2
 		default:
 			alike = 1
 		}
@@ -260,70 +249,15 @@ func (v *story) usedUp(most, failed int, limit time.Duration) (reason string, tr
 	return reason, tries
 }
 
-// mayLook says whether a call that looks at what the last one claims is within what is left to
-// the task.
-func (s *State) mayLook(task string) bool {
-	with := *s
-	with.Seen = append(slices.Clip(s.Seen), s.Draft)
-	v := with.storyOf(task)
-	_, tries := v.usedUp(s.Limits.TaskAttempts, s.Attempts[task]+1, s.Limits.TaskTime)
-	return tries < lastTries
-}
-
-// failsAsTheWhole says of a part that it shows again and again what the whole has shown, and
-// which task is given up for that.
-func (v *story) failsAsTheWhole() (reason, id string) {
-	if v.task == v.family || v.last.Shown == "" {
-		return "", ""
-	}
-	mine, whole, others := 0, 0, 0
-	for _, c := range v.kin {
-		switch {
-		case c != v.last && !v.last.repeats(c):
-		case c.TaskID == v.task:
-			mine++
-		case c.TaskID == v.family:
-			whole++
-		default:
-			others++
-		}
-	}
-	switch {
-	case mine+others+min(whole, ofWhole) < partFailures:
-		return "", ""
-	case others > 0:
-		return "several of its parts fail in the same way", v.family
-	default:
-		return "it fails as the whole of " + v.family + " did", v.task
-	}
-}
-
-// shared is another task of which a check says word for word what it says of this one, "" where
-// there is none: then it may be neither's fault. Names of tests alone do not tell: other tasks
-// may have tests of the same names.
+// shared is another task at which a check says the same as at this one, "" where there is none: then
+// it may be neither's fault.
 func (v *story) shared() string {
-	if !v.last.Class.ofCheck() || v.last.Error == "" {
-		return ""
-	}
 	for _, c := range v.since {
-		if words(c) == words(v.last) && family(v.parents, c.TaskID) != v.family {
+		if v.last.Class.ofCheck() && c.Shown == v.last.Shown && family(v.parents, c.TaskID) != v.family {
 			return c.TaskID
 		}
 	}
 	return ""
-}
-
-// words are what a call was told, but for how long things took.
-func words(c *Seen) string { return durations().ReplaceAllString(c.Error, "0s") }
-
-var durations = strs.Lazy(`\b\d[\d.]*\s?m?s\b`)
-
-func (v *story) standstill(shared string) string {
-	reason := strs.Count(len(v.since), "call") + " in a row landed nothing"
-	if shared != "" {
-		reason += fmt.Sprintf(", and %s and %s fail in the same way: %s", shared, v.task, v.last.Error)
-	}
-	return reason
 }
 
 // spent is how long the attempts at the task took.

@@ -148,14 +148,6 @@ func TestPolicy(t *testing.T) {
 				"T3 is done", "all_tasks_complete",
 			},
 		},
-		"a part that fails as the whole did, and another": {
-			plan: one, calls: []string{"fails TestA", "fails TestA", "fails TestA", "parts"}, parts: []string{"fails TestA"},
-			want: []string{
-				"T1 implementer", "T1 debugger", "T1 debugger", "T1 decompose planner", "T2 implementer", "T2 debugger",
-				"T2 is given up: it fails as the whole of T1 did", "T3 implementer",
-				"T3 is given up: several of its parts fail in the same way", "blocked",
-			},
-		},
 		"nothing is done: no split and no other role": {
 			plan: one, calls: []string{"idle"},
 			want: []string{

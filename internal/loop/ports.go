@@ -75,8 +75,6 @@ type Settings struct {
 	// Protected are patterns of paths that only a person may change, besides those that
 	// always are.
 	Protected []string
-	// Notices is what the repository wants told of its runs.
-	Notices run.NoticeChoice
 }
 
 // RoleSettings are the model and the limits of a role; zero fields leave the

@@ -43,8 +43,6 @@ type Seen struct {
 	Unchanged bool `json:",omitempty"`
 	// Advanced: calls before it got further, and said what is left.
 	Advanced bool `json:",omitempty"`
-	// Looks is how many calls looked at what it claims and did not agree.
-	Looks int `json:",omitempty"`
 	// Tampered: it changed or took away tests that would have told on it.
 	Tampered bool `json:",omitempty"`
 	// ClaimedDone: the agent said that the task, or all of it, is done, TooLarge that it is too
@@ -170,15 +168,19 @@ func shown(c Seen, f failure, why string) string {
 
 var digits = strs.Lazy(`\d+`)
 
-// What agents say of a call: each wants the speaker or the task in it, so that a message about
-// somebody else's questions does not count.
+// question is the last line of a message where that asks something, "" where it does not.
+func question(final string) string {
+	lines := strings.Split(strings.TrimSpace(prompt.Prose(final)), "\n")
+	last := strings.Trim(lines[len(lines)-1], "*_` \t")
+	if !strings.HasSuffix(last, "?") {
+		return ""
+	}
+	return oneLine(last, maxSeenError)
+}
+
+// What is said of a call that was too much. What an agent says wants the task in it, so that a message about
+// a large file does not count.
 var (
-	asksPerson = strs.Lazy(`(?i)[^.!?\n]*(?:\b(?:should|shall|may|can|could|do) (?:I|we)\b|` +
-		`\b(?:would|do|could|can) you\b|\b(?:which|what|how|where)\b[^.!?]*\byour?\b|` +
-		`\b(?:which|what|how|where)\b[^.!?]*\b(?:should|shall|do) (?:I|we)\b)[^.!?\n]*\?|` +
-		`[^.!?\n]*(?:\bI need (?:an answer|clarification|(?:a|your) (?:decision|answer|input))\b|` +
-		`\bplease (?:confirm|clarify|advise|let me know|specify|tell me)\b|` +
-		`\blet me know (?:which|what|how|whether|if you(?:'d)? (?:want|like|prefer)))[^.!?\n]*`)
 	saysTooLarge = strs.Lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}` +
 		`\btoo (?:large|big|complex|broad|much)\b|` +
 		`\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|` +
@@ -204,7 +206,7 @@ func (s *State) beginRecord(status AgentStatus) {
 		Number: s.Number, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
 		Outcome: status.Outcome, Duration: status.Finished.Sub(status.Started),
 		ClaimedDone: prompt.ReadClaim(status.Final, s.Promise).All, TooLarge: saysTooLarge().MatchString(final),
-		Asked:   oneLine(asksPerson().FindString(final), maxSeenError),
+		Asked:   question(final),
 		Signals: run.Signals{Activity: status.Activity},
 	}
 }

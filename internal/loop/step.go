@@ -314,7 +314,7 @@ func (e *Engine) emit(ev run.Event, s *State) {
 		return
 	}
 	ev.Time, ev.Run, ev.Subject, ev.Iteration, ev.CostUSD = e.Now(), s.Run, s.Subject.Name, s.Number, s.Usage.CostUSD
-	ev.Iterations, ev.Plannings, ev.Tokens, ev.Notices = s.Iterations(), s.plannings(), s.Usage.Tokens(), s.Notices
+	ev.Iterations, ev.Plannings, ev.Tokens = s.Iterations(), s.plannings(), s.Usage.Tokens()
 	if ev.Kind == run.EventRunEnded {
 		ev.Iteration = s.Iteration
 	}

@@ -52,17 +52,17 @@ func (e *Engine) tellVerdict(s *State, task run.Task, d Decision) {
 	}
 	e.emit(run.Event{
 		Kind: run.EventVerdict, TaskID: task.ID, Verdict: string(d.Verdict),
-		Signals: s.lastSignals(task.ID), Text: fmt.Sprintf("%s: %s", d.inWords(), d.Reason),
+		Signals: s.lastSignals(task.ID), Text: fmt.Sprintf("%s: %s", d.inWords(task.ID), d.Reason),
 	}, s)
 }
 
-// inWords says for people what the host does.
-func (d Decision) inWords() string {
+// inWords says for people what the host does about a task.
+func (d Decision) inWords(task string) string {
 	switch d.Verdict {
 	case VerdictGiveUp:
-		return "setting " + d.TaskID + " aside"
+		return "setting " + task + " aside"
 	case VerdictDecompose:
-		return "splitting " + d.TaskID
+		return "splitting " + task
 	case VerdictSwitchRole:
 		return "trying another role"
 	case VerdictAbort:
@@ -81,26 +81,18 @@ func (s *State) lastSignals(task string) *run.Signals {
 	return nil
 }
 
-// giveUp sets the task of the decision aside, which is the one at hand or the one
-// that it is a part of: then all the parts that are left. It takes the tree back
-// to the last good one, so that the next task starts clean.
+// giveUp sets the task at hand aside. It takes the tree back to the last good one, so
+// that the next task starts clean.
 func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, d Decision) (Next, error) {
-	family := d.TaskID
-	for _, t := range doc.Tasks() {
-		if !t.Actionable() || t.ID != family && s.Parents[t.ID] != family {
-			continue
-		}
-		if err := doc.Block(t.ID, oneLine(blockReason(*s, d), maxBlockReason)); err != nil {
-			return Next{}, fmt.Errorf("block %s: %w", t.ID, err)
-		}
-		s.accept(doc)
-		e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: t.ID, Text: d.Reason}, s)
+	if err := doc.Block(s.TaskID, oneLine(blockReason(*s, d), maxBlockReason)); err != nil {
+		return Next{}, fmt.Errorf("block %s: %w", s.TaskID, err)
 	}
+	s.accept(doc)
+	e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: s.TaskID, Text: d.Reason}, s)
 	s.Kept, s.Advanced = nil, false
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
-	s.accept(doc)
 	s.Diagnostics = d.Diagnostics
 	s.TaskID, s.Brief = "", Brief{}
 	s.Stage = stagePick

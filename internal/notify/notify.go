@@ -29,9 +29,6 @@ type Config struct {
 	Targets []Target
 	// Every is after how many iterations progress is told; 0 is DefaultEvery.
 	Every int
-	// Own: whoever set the targets up is the one who has the run; what the
-	// repository wants told is not asked.
-	Own bool
 	// Mask takes secrets out of text.
 	Mask func(string) string
 	// Failed is told of a message that a target did not take, in words that do not
@@ -108,9 +105,6 @@ func (n *Notifier) Handle(ev run.Event) {
 	if !ok || n.closed {
 		return
 	}
-	if n.cfg.Own {
-		ev.Notices = run.NoticeChoice{}
-	}
 	for _, box := range n.boxes {
 		if !box.wants(m, ev) {
 			continue
@@ -167,14 +161,10 @@ func (n *Notifier) message(ev run.Event) (Message, bool) {
 	return m, true
 }
 
-// wants says whether the message is for the target: as its operator and, within
-// that, the repository would have it.
+// wants says whether the message is for the target.
 func (b *mailbox) wants(m Message, ev run.Event) bool {
-	t, choice := b.target, ev.Notices
-	return (t.Serves == nil || t.Serves(ev.Repo)) &&
-		(len(t.Notices) == 0 || listed(t.Notices, m.Notice)) &&
-		(choice.Notices == nil || listed(choice.Notices, m.Notice)) &&
-		(choice.Targets == nil || slices.Contains(choice.Targets, t.Name))
+	t := b.target
+	return (t.Serves == nil || t.Serves(ev.Repo)) && (len(t.Notices) == 0 || listed(t.Notices, m.Notice))
 }
 
 // listed says whether a notice is asked for; who wants to hear of every end

@@ -196,30 +196,13 @@ func TestWhoIsToldWhat(t *testing.T) {
 	type told map[string][]string
 	everything := []string{"start", "progress", "needs_human"}
 	tests := map[string]struct {
-		choice run.NoticeChoice
-		repo   string
-		want   told
+		repo string
+		want told
 	}{
 		"all that is set up": {
 			repo: "acme/app", want: told{"all": everything, "ends": {"needs_human"}, "acme": everything},
 		},
 		"another repository": {repo: "other/app", want: told{"all": everything, "ends": {"needs_human"}}},
-		"fewer events": {
-			repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{run.NoticeStart}},
-			want: told{"all": {"start"}, "acme": {"start"}},
-		},
-		"no events": {repo: "acme/app", choice: run.NoticeChoice{Notices: []run.Notice{}}, want: told{}},
-		"one target": {
-			repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"ends"}}, want: told{"ends": {"needs_human"}},
-		},
-		"a target of others": {repo: "other/app", choice: run.NoticeChoice{Targets: []string{"acme"}}, want: told{}},
-		"a target there is no": {
-			repo: "acme/app", choice: run.NoticeChoice{Targets: []string{"https://evil.example"}}, want: told{},
-		},
-		"more than is set up": {
-			repo: "acme/app", choice: run.NoticeChoice{Notices: run.Notices(), Targets: []string{"ends"}},
-			want: told{"ends": {"needs_human"}},
-		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +217,7 @@ func TestWhoIsToldWhat(t *testing.T) {
 				},
 			}})
 			for _, ev := range story("r1") {
-				ev.Repo, ev.Notices = tt.repo, tt.choice
+				ev.Repo = tt.repo
 				n.Handle(ev)
 			}
 			closeSoon(n, patience)

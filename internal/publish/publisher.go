@@ -77,8 +77,6 @@ type Publisher struct {
 	// Branch is where the work on the issue goes, BaseBranch what the pull request asks to be merged
 	// into. Begin, Land and Show take them and Run from the state.
 	Branch, BaseBranch string
-	// OpenReady: the pull request is no draft while the work goes on.
-	OpenReady bool
 	// ByJob: a job of a workflow publishes, and nobody would hear of a button that
 	// is pressed: GitHub tells its own App, not the job.
 	ByJob bool

@@ -18,7 +18,7 @@ type prRecord struct {
 
 // EnsurePR returns the run's pull request: the one of the given number, or
 // else the open one that the App itself has from the branch, or else a
-// new one, which is a draft unless OpenReady. It does not bring an existing one
+// new one, which is a draft. It does not bring an existing one
 // up to date, and does not open a new one beside one that was closed: see its
 // State. Where somebody else has one open from the branch, or GitHub does not let
 // us open one, it is a *run.UserError.
@@ -46,7 +46,7 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR,
 				return prRecord{}, err
 			}
 			pr, err := p.GitHub.CreatePR(ctx, ghapp.PRInput{
-				Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: body, Draft: !p.OpenReady,
+				Title: prTitle(v), Head: head, Base: p.BaseBranch, Body: body, Draft: true,
 			})
 			got = pr
 			return prRecord{Number: pr.Number}, err

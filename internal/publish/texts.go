@@ -108,7 +108,7 @@ func (r *renderer) steer() string {
 	switch {
 	case v.End.Complete() && v.ByJob:
 		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment "+
-			"`/ralph do <text>`; this needs the workflows for reviews and commands in this repository.", v.IssueNumber)
+			"`/ralph do <text>`; this needs the whole workflow of the Action in this repository, with reviews and comments.", v.IssueNumber)
 	case v.End == "" && v.ByJob:
 		s.line("I keep this description of the work on #%d up to date. To stop the run, remove the label %s from the "+
 			"issue or close the issue; finished work stays on this branch.", v.IssueNumber, Label(v.Label))

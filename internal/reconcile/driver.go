@@ -125,11 +125,11 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	hostCfg := host.Config{
 		Dir:     filepath.Join(r.cfg.DataDir, "runs", string(row.ID)),
 		Source:  r.Source(repo, row.RepoNode),
-		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image, Devcontainer: r.cfg.Devcontainer,
+		Sandbox: r.cfg.Sandbox, Backend: r.cfg.Backend, Image: r.cfg.Image,
 		Caches: host.Caches{Dir: filepath.Join(r.cfg.DataDir, host.CachesDir), Repo: shortName(row.RepoNode),
 			MaxBytes: r.cfg.CacheBytes},
 		OnOwnerDeath: cmp.Or(r.cfg.OnOwnerDeath, sandbox.KeepWithoutOwner), Gates: r.cfg.Gates,
-		NeedsApproval: r.cfg.NeedsApproval, Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
+		Resources: r.cfg.Resources, Credentials: r.cfg.Credentials,
 		Prices: r.cfg.Prices, Limits: r.cfg.Limits, Emit: watch, Lacks: r.cfg.Lacks,
 	}
 	hostCfg.Transcripts, hostCfg.Mask = r.cfg.Transcripts, r.cfg.Mask
@@ -160,8 +160,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 			Publisher: &publish.Publisher{
 				GitHub: repo, Issue: row.IssueNumber, Agent: r.cfg.AgentName, Mask: r.cfg.Mask,
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
-				Now:       r.cfg.Now,
-				OpenReady: r.cfg.OpenReady, ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
+				Now:   r.cfg.Now,
+				ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
 				Before: func(ctx context.Context) (run.ID, error) {
 					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
 					if errors.Is(err, store.ErrNotFound) {
@@ -192,10 +192,9 @@ func (r *Reconciler) Source(repo *ghapp.Repo, node string) *host.MirrorSource {
 	return &host.MirrorSource{
 		Mirrors: r.mirrors, Name: repo.FullName(), Node: node,
 		Remote: gitrepo.Remote{URL: repo.HTMLURL() + ".git", Auth: repo.GitAuth},
-		Base:   r.cfg.Base, ConfigPath: r.cfg.ConfigPath,
 		Fallback: func(ctx context.Context) (host.ConfigFile, error) {
 			return r.ownerConfig(ctx, repo.Sibling(config.OwnerRepo),
-				config.OwnerPath(cmp.Or(r.cfg.ConfigPath, config.RepoPath)))
+				config.OwnerPath(config.RepoPath))
 		},
 	}
 }

@@ -62,10 +62,8 @@ type Config struct {
 	DataDir string
 	// Image, AgentName and Resources are the server's choice; a repository may choose
 	// another image.
-	Image string
-	// Devcontainer says whether the image may come from the repository's devcontainer.json.
-	Devcontainer bool
-	AgentName    string
+	Image     string
+	AgentName string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
 	Resources  host.Resources
@@ -95,19 +93,8 @@ type Config struct {
 	// OnOwnerDeath says what becomes of agents and checks when this process
 	// dies; "" keeps them, to be found by the next.
 	OnOwnerDeath sandbox.OwnerDeath
-	// Base is the branch that work begins from, whatever the repository's own
-	// configuration says; "" leaves it to that.
-	Base string
-	// ConfigPath is where a repository's own configuration is, "" for
-	// config.RepoPath.
-	ConfigPath string
-	// NeedsApproval: plans wait for approval, whatever the repository says.
-	NeedsApproval bool
-	// OpenReady: pull requests are ready for review from the start, and no drafts
-	// until the work is complete.
-	OpenReady bool
 	// ByJob: this is a job of a workflow, which hears of nothing but its own event.
-	// Package job sets it.
+	// Package action sets it.
 	ByJob bool
 	// Now is the clock.
 	Now func() time.Time

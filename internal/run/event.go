@@ -96,8 +96,6 @@ type Event struct {
 	// End and Proof are set on EventRunEnded.
 	End   EndReason `json:"end,omitempty"`
 	Proof Proof     `json:"-"`
-	// Notices is what the repository wants told of its runs.
-	Notices NoticeChoice `json:"-"`
 }
 
 // Of gives the event with what its teller left out: the run, and the time, which

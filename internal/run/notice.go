@@ -16,11 +16,3 @@ const (
 func Notices() []Notice {
 	return []Notice{NoticeStart, NoticeProgress, NoticeFinish, NoticeNeedsHuman}
 }
-
-// NoticeChoice is what a repository wants told of its runs, of what the operator
-// has set up. A nil list leaves all of it, an empty one nothing.
-type NoticeChoice struct {
-	Notices []Notice
-	// Targets are names of the operator's.
-	Targets []string
-}

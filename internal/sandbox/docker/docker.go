@@ -93,10 +93,9 @@ type Sandbox struct {
 	opts     Options
 	uid, gid int
 
+	owned rundir.Owned
+
 	mu sync.Mutex
-	// owned holds the connection to the shim's standard input of every start
-	// that dies with us.
-	owned map[rundir.Dir]client.HijackedResponse
 	// found are the paths, once they were looked for.
 	found *paths
 }
@@ -123,9 +122,7 @@ func New(o Options) (*Sandbox, error) {
 			return nil, fmt.Errorf("docker sandbox: %w", err)
 		}
 	}
-	s := &Sandbox{
-		engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid(), owned: map[rundir.Dir]client.HijackedResponse{},
-	}
+	s := &Sandbox{engine: engine, opts: o, uid: os.Getuid(), gid: os.Getgid()}
 	if s.uid == 0 {
 		s.uid, s.gid = cmp.Or(o.UID, DefaultUID), cmp.Or(o.GID, DefaultUID)
 	}
@@ -183,6 +180,14 @@ func (s *Sandbox) Check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Version is the engine's.
+func (s *Sandbox) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	version, err := s.engine.ServerVersion(ctx, client.ServerVersionOptions{})
+	return version.Version, s.userError(err)
 }
 
 // useLocal names the way out for those who have flags and for those who have a
@@ -389,10 +394,10 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 		if err != nil {
 			return "", err
 		}
-		s.keep(d, conn.HijackedResponse)
+		s.owned.Keep(d, conn.Conn)
 	}
 	if _, err := s.engine.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
-		s.release(d)
+		s.owned.Release(d)
 		return "", err
 	}
 	return created.ID, nil
@@ -520,22 +525,6 @@ func (s *Sandbox) tmpfs(size int64, mounts []mount.Mount, volumes []string) map[
 		}
 	}
 	return list
-}
-
-func (s *Sandbox) keep(d rundir.Dir, conn client.HijackedResponse) {
-	s.release(d) // of a start that failed half-way
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owned[d] = conn
-}
-
-func (s *Sandbox) release(d rundir.Dir) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if conn, ok := s.owned[d]; ok {
-		conn.Close()
-		delete(s.owned, d)
-	}
 }
 
 // Inspect implements sandbox.Sandbox.
@@ -703,7 +692,7 @@ func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
 	if err := s.removeContainer(ctx, ref(h)); err != nil {
 		return err
 	}
-	s.release(d)
+	s.owned.Release(d)
 	return d.Forget()
 }
 

@@ -167,10 +167,6 @@ func TestConfinement(t *testing.T) {
 			want:   "ran\nran\n",
 		},
 		{
-			name: "only loopback", script: `ls /sys/class/net; wc -l </proc/net/route; wc -l </proc/net/ipv6_route | tr -d 0-9`,
-			want: "lo\n1\n\n",
-		},
-		{
 			name: "no way out",
 			script: `for to in 1.1.1.1/53 169.254.169.254/80 172.17.0.1/22 10.0.0.1/80; do
 				(exec 3<>/dev/tcp/$to) 2>/dev/null && echo "reached $to"; done
@@ -185,11 +181,6 @@ func TestConfinement(t *testing.T) {
 			name:   "no secret",
 			script: `cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c 'PLANT[E]D'; ls -A /run/ralph "$HOME"`,
 			want:   "0\n/home/agent:\n\n/run/ralph:\n",
-		},
-		{
-			name:   "no new user namespace, no mount",
-			script: `unshare -U true 2>/dev/null && echo user; mount -t tmpfs x /tmp 2>/dev/null && echo mount; echo end`,
-			want:   "end\n",
 		},
 		{
 			name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /workspace`,

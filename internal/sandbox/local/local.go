@@ -71,9 +71,7 @@ type Sandbox struct {
 	// wrapper is found out when it is first asked for.
 	wrapper func() wrapper
 
-	mu sync.Mutex
-	// owned holds our end of the pipe of every start that dies with us.
-	owned map[rundir.Dir]*os.File
+	owned rundir.Owned
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
@@ -81,7 +79,7 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 // New makes the sandbox; it fails only where the machine does not tell its
 // name or the path of this program.
 func New(o Options) (*Sandbox, error) {
-	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, shown: o.Show, hide: o.Hide, owned: map[rundir.Dir]*os.File{}}
+	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, shown: o.Show, hide: o.Hide}
 	s.wrapper = sync.OnceValue(func() wrapper { return probe(s.isolation) })
 	var err error
 	if s.self == "" {
@@ -199,7 +197,9 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 	}
 	word, err := s.startShim(ctx, cmd)
 	if err == nil && word == "ready" {
-		s.keep(d, owner)
+		if owner != nil {
+			s.owned.Keep(d, owner)
+		}
 		return nil
 	}
 	if owner != nil {
@@ -317,24 +317,6 @@ func awaitRecord(ctx context.Context, d rundir.Dir) error {
 			return context.Cause(ctx)
 		case <-tick.C:
 		}
-	}
-}
-
-func (s *Sandbox) keep(d rundir.Dir, owner *os.File) {
-	if owner == nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.owned[d] = owner
-}
-
-func (s *Sandbox) release(d rundir.Dir) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if owner := s.owned[d]; owner != nil {
-		_ = owner.Close()
-		delete(s.owned, d)
 	}
 }
 
@@ -483,6 +465,6 @@ func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
 		return err
 	}
 	defer unlock()
-	s.release(d)
+	s.owned.Release(d)
 	return d.Forget(homeDir, tmpDir)
 }

@@ -26,6 +26,8 @@ const CanaryKey = "ralph-canary"
 type Prey struct {
 	// Files are by what they hold. Sockets are a network and an address each.
 	Files, Sockets map[string]string
+	// Bot is the process that starts sandboxes.
+	Bot int
 }
 
 // Confine runs a hostile program in a sandbox, and wants that it reaches nothing.
@@ -102,6 +104,7 @@ func machine(t *testing.T) (prey Prey, hide []string) {
 	write(".fly/bin/flyctl", 0o755)
 	write("checkout/run", 0o755)
 	write("etc/run", 0o755)
+	prey.Bot = os.Getpid()
 	prey.Files = map[string]string{
 		"credentials in the home":                     write(".netrc", 0o644),
 		"credentials beside a program of PATH":        write(".fly/config.yml", 0o644),

@@ -179,6 +179,21 @@ func (p Prey) probes() map[string]func() string {
 			return "connected to " + address
 		}
 	}
+	probes["the bot's process"] = func() string {
+		if err := syscall.Kill(p.Bot, 0); err == nil {
+			return "can signal it"
+		}
+		return content("/proc/" + strconv.Itoa(p.Bot) + "/cmdline")
+	}
+	probes["a network interface"] = func() string {
+		all, _ := net.Interfaces()
+		for _, one := range all {
+			if one.Flags&net.FlagLoopback == 0 && one.Flags&net.FlagUp != 0 {
+				return one.Name
+			}
+		}
+		return ""
+	}
 	for name, address := range p.Sockets {
 		network, address, _ := strings.Cut(address, ":")
 		probes[name] = dial(network, address)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"syscall"
@@ -53,12 +52,18 @@ func (d disk) watch(ctx context.Context, tell func(string)) {
 	var next, due time.Time
 	for {
 		now := time.Now()
-		left, err := d.room(d.dirs[0])
-		// Where it cannot be asked there is nothing to go by but counting.
-		if err == nil && (left.bytes < diskReserve || left.files >= 0 && left.files < filesReserve) {
-			tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left", size(left.bytes),
-				left.files))
-			return
+		var left room // of the work tree's; the others may be on file systems of their own
+		for i, dir := range d.dirs {
+			r, err := d.room(dir)
+			// Where it cannot be asked there is nothing to go by but counting.
+			if err == nil && (r.bytes < diskReserve || r.files >= 0 && r.files < filesReserve) {
+				tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left in %s", size(r.bytes),
+					r.files, dir))
+				return
+			}
+			if i == 0 {
+				left = r
+			}
 		}
 		grown := usage{counted.bytes - left.bytes, counted.files - left.files}
 		if now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 ||
@@ -136,7 +141,7 @@ func (c *counter) add(dir *os.Root, depth int) {
 				return
 			}
 		}
-		if err != nil || errors.Is(err, io.EOF) {
+		if err != nil {
 			return
 		}
 	}

@@ -17,10 +17,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+	"sync"
 	"time"
 
 	"github.com/org/ralph-action/internal/fstree"
+	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -37,10 +38,6 @@ const (
 
 // stderrShown is how much of stderr a Status shows.
 const stderrShown = 4 << 10
-
-// lockRetry is how often a taken lock is tried again. It is taken only where
-// two processes start the same name at once.
-const lockRetry = 5 * time.Millisecond
 
 // Dir is the run directory of one start.
 type Dir string
@@ -65,71 +62,43 @@ func (d Dir) Record() string { return d.Path(recordFile) }
 // Path is the path of something else in the directory.
 func (d Dir) Path(name string) string { return filepath.Join(string(d), name) }
 
-// Create makes the directory.
-func (d Dir) Create() error {
-	if err := os.MkdirAll(string(d), 0o700); err != nil {
-		return fmt.Errorf("make run directory: %w", err)
-	}
-	return nil
-}
-
 // Lock keeps other processes from starting or removing the same start until
 // unlock is called, or this process dies.
 func (d Dir) Lock(ctx context.Context) (unlock func(), err error) {
-	f, err := os.OpenFile(d.Path(lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := proc.LockFile(ctx, d.Path(lockFile))
 	if err != nil {
 		return nil, fmt.Errorf("lock run directory: %w", err)
 	}
-	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) // #nosec G115 -- a descriptor fits
-		if err == nil {
-			return func() { _ = f.Close() }, nil
-		}
-		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			_ = f.Close()
-			return nil, fmt.Errorf("lock run directory: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			_ = f.Close()
-			return nil, fmt.Errorf("lock run directory: %w", context.Cause(ctx))
-		case <-time.After(lockRetry):
-		}
-	}
+	return func() { _ = f.Close() }, nil
 }
 
-// Enter makes the directory, waits for the turn of this process among those that start the same name,
-// and notes the start; see Begin. A grace of nothing is the default one. What is found half done until
-// unlock is called was left by a dead process.
+// Enter makes the directory, waits for the turn of this process among those that start the
+// same name, and notes the start, or gives what was noted of it earlier. A grace of nothing is
+// the default one. Another name in the same directory is sandbox.ErrNameTaken. What is found
+// half done until unlock is called was left by a dead process.
 func (d Dir) Enter(ctx context.Context, s Start) (noted Start, unlock func(), err error) {
-	if err := d.Create(); err != nil {
-		return Start{}, nil, err
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return Start{}, nil, fmt.Errorf("make run directory: %w", err)
 	}
 	if unlock, err = d.Lock(ctx); err != nil {
 		return Start{}, nil, err
 	}
 	s.Grace = cmp.Or(max(s.Grace, 0), sandbox.DefaultGrace)
-	if noted, err = d.Begin(s); err != nil {
+	earlier, found, err := d.Started()
+	switch {
+	case err != nil:
+	case !found:
+		err = d.write(startFile, s)
+	case earlier.Name != s.Name:
+		err = fmt.Errorf("%w: run directory belongs to %q", sandbox.ErrNameTaken, earlier.Name)
+	default:
+		s = earlier
+	}
+	if err != nil {
 		unlock()
 		return Start{}, nil, err
 	}
-	return noted, unlock, nil
-}
-
-// Begin notes the start, or gives what was noted of it earlier. Another name
-// in the same directory is sandbox.ErrNameTaken.
-func (d Dir) Begin(s Start) (Start, error) {
-	earlier, found, err := d.Started()
-	if err != nil {
-		return Start{}, err
-	}
-	if found {
-		if earlier.Name != s.Name {
-			return Start{}, fmt.Errorf("%w: run directory belongs to %q", sandbox.ErrNameTaken, earlier.Name)
-		}
-		return earlier, nil
-	}
-	return s, d.write(startFile, s)
+	return s, unlock, nil
 }
 
 // Find gives the directory of a handle and what was noted there, nil where there is no such
@@ -146,7 +115,7 @@ func Find(h sandbox.Handle, node string) (Dir, *Start, error) {
 	return d, &noted, nil
 }
 
-// Started gives what Begin noted, if it did.
+// Started gives what Enter noted, if it did.
 func (d Dir) Started() (Start, bool, error) {
 	var s Start
 	found, err := d.read(startFile, &s)
@@ -354,4 +323,32 @@ func tail(path string, n int64) (string, error) {
 		return "", fmt.Errorf("read transcript: %w", err)
 	}
 	return string(data), nil
+}
+
+// Owned holds what keeps the starts alive that die with this process: our end of each shim's
+// standard input.
+type Owned struct {
+	mu   sync.Mutex
+	ends map[Dir]io.Closer
+}
+
+// Keep holds the end of a start in the place of an earlier one.
+func (o *Owned) Keep(d Dir, end io.Closer) {
+	o.Release(d)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ends == nil {
+		o.ends = map[Dir]io.Closer{}
+	}
+	o.ends[d] = end
+}
+
+// Release lets it go, if there is one.
+func (o *Owned) Release(d Dir) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if end := o.ends[d]; end != nil {
+		_ = end.Close()
+		delete(o.ends, d)
+	}
 }

@@ -22,7 +22,7 @@ import (
 func newDir(t *testing.T) Dir {
 	t.Helper()
 	d := Dir(filepath.Join(t.TempDir(), "run"))
-	if err := d.Create(); err != nil {
+	if err := os.Mkdir(string(d), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -125,16 +125,25 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestBegin(t *testing.T) {
+func enter(t *testing.T, d Dir, s Start) (Start, error) {
+	t.Helper()
+	noted, unlock, err := d.Enter(t.Context(), s)
+	if err == nil {
+		unlock()
+	}
+	return noted, err
+}
+
+func TestEnter(t *testing.T) {
 	t.Parallel()
 	d := newDir(t)
 	first := Start{Name: "a", Token: "t1", Grace: time.Second}
 	for _, again := range []Start{first, {Name: "a", Token: "t2"}} {
-		if got, err := d.Begin(again); err != nil || got != first {
-			t.Errorf("Begin(%v) = %v, %v; want what was noted first", again, got, err)
+		if got, err := enter(t, d, again); err != nil || got != first {
+			t.Errorf("Enter(%v) = %v, %v; want what was noted first", again, got, err)
 		}
 	}
-	if _, err := d.Begin(Start{Name: "b"}); !errors.Is(err, sandbox.ErrNameTaken) {
+	if _, err := enter(t, d, Start{Name: "b"}); !errors.Is(err, sandbox.ErrNameTaken) {
 		t.Errorf("another name: %v, want ErrNameTaken", err)
 	}
 	// What a power cut leaves of a note that was being written.
@@ -143,32 +152,6 @@ func TestBegin(t *testing.T) {
 	}
 	if _, found, err := d.Started(); found || err != nil {
 		t.Errorf("empty note: %v, %v; want none", found, err)
-	}
-}
-
-func TestLock(t *testing.T) {
-	t.Parallel()
-	d := newDir(t)
-	unlock, err := d.Lock(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := d.Lock(gone); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a taken lock: %v, want the context's end", err)
-	}
-	taken := make(chan error, 1)
-	go func() {
-		unlock, err := d.Lock(t.Context())
-		if err == nil {
-			unlock()
-		}
-		taken <- err
-	}()
-	unlock()
-	if err := <-taken; err != nil {
-		t.Error(err)
 	}
 }
 
@@ -187,7 +170,10 @@ func TestLogsBeforeThereAreAny(t *testing.T) {
 func TestForget(t *testing.T) {
 	t.Parallel()
 	d := newDir(t)
-	if _, err := d.Begin(Start{Name: "a"}); err != nil {
+	if _, err := enter(t, d, Start{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(d.Path(lockFile)); err != nil {
 		t.Fatal(err)
 	}
 	outside := t.TempDir()

@@ -1,0 +1,275 @@
+package host
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/redact"
+	"github.com/org/ralph-action/internal/sandbox"
+)
+
+// What is kept of a check's output to find the telling lines in.
+const gateOutput = 2 << 20
+
+// gateScript runs one command line ($1) with build caches. The environment wins. What
+// the tree depends on is prepared first ($2), unless the caches hold what that made
+// ($4) for the same key ($3). Where it cannot be prepared the check runs all the same,
+// since the image may hold what is needed; that is tried once in a run ($5) on the
+// default branch.
+const gateScript = `cache="$RALPH_CACHE"
+export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$cache}"
+if [ -n "$2" ] && ! [ -e "$4" ]; then
+	kept="$cache/prepared/$3"
+	mkdir -p "$cache/prepared" "$(dirname "$4")"
+	if [ -d "$kept" ]; then
+		cp -a "$kept" "$4"
+	elif [ -e "$kept.$5.failed" ]; then
+		cat "$kept.$5.failed"
+	elif sh -c "$2" >"$kept.log" 2>&1 && [ -d "$4" ]; then
+		rm -rf "$kept.new" && cp -a "$4" "$kept.new" && mv "$kept.new" "$kept"
+	else
+		{ echo "Installing the dependencies failed: $2"; tail -n 20 "$kept.log"; } >"$kept.$5.failed"
+		cat "$kept.$5.failed"
+	fi
+fi
+if [ "$4" = .venv ] && [ -d .venv/bin ]; then
+	export PATH="$PWD/.venv/bin:$PATH"
+fi
+exec sh -c "$1" 2>&1`
+
+// setupScript runs the set-up commands, one after the other, up to the first
+// that fails.
+const setupScript = `export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$RALPH_CACHE}"
+exec sh -e -c "$1" 2>&1`
+
+// setupFile, beside a start, says that it is one of set-up commands, and holds
+// the key of what they make.
+const setupFile = "set-up"
+
+// StartGate implements loop.Runner.
+func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
+	if err := h.room(); err != nil {
+		return "", err
+	}
+	repo, err := h.Repo(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir := h.start(g.Name)
+	level := map[loop.Trust]string{
+		loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup,
+	}[g.Trust]
+	err = once(dir, func() error {
+		if err := h.clearCheckDir(); err != nil {
+			return err
+		}
+		if level == cacheCheck {
+			// Nothing that an earlier check left is for this one.
+			if err := h.dropCaches(level); err != nil {
+				return err
+			}
+		}
+		if g.Trust == loop.TrustDefault {
+			// What a start left that broke off is no outcome.
+			if err := gitrepo.RemoveAll(h.cacheDir(level)); err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, setupFile), []byte(s.SetupKey), 0o600); err != nil {
+				return err
+			}
+		}
+		if err := h.describeCheck(s, g); err != nil {
+			return err
+		}
+		// What an earlier check left behind must not help this one: it goes.
+		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
+	}
+	spec := h.spec(s, dir)
+	key, err := h.dependencies(ctx, repo, s, g)
+	if err != nil {
+		return "", err
+	}
+	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep,
+		string(s.Run)}
+	if g.Trust == loop.TrustDefault {
+		spec.Argv = []string{"sh", "-c", setupScript, "set-up", g.Gate.Command}
+	}
+	if spec.CacheDir, err = h.cache(ctx, s, level); err != nil {
+		return "", err
+	}
+	spec.Dir = "tree"
+	h.passGo(&spec)
+	spec.WallTimeout = g.Gate.Timeout
+	// Without a host to reach there is nothing for a check behind the gateway.
+	if gw := h.cfg.Gateway; len(gw.hosts(s)) > 0 {
+		if err := gw.beginCheck(ctx, s, g.Name); err != nil {
+			return "", err
+		}
+		gw.open(s, g.Name, &spec)
+	}
+	return h.launch(ctx, g.Name, h.checkDir(), spec)
+}
+
+// passGo hands on how Go gets modules on this machine, but not who logs in for them:
+// checks run what an agent wrote.
+func (h *Host) passGo(spec *sandbox.Spec) {
+	names := []string{"GOPROXY", "GOSUMDB", "GONOSUMDB", "GOFLAGS", "GOTOOLCHAIN"}
+	if !sandbox.Isolated(h.cfg.Sandbox) { // elsewhere it is not there
+		names = append(names, "GOMODCACHE")
+	}
+	for _, name := range names {
+		value := os.Getenv(name)
+		clean := redact.WithoutLogins(value)
+		switch {
+		case clean == value:
+			spec.PassEnv = append(spec.PassEnv, name)
+		case h.cfg.Sandbox.About().Name == agent.SandboxLocal: // the others let no variable in
+			spec.Env[name] = clean
+		}
+	}
+}
+
+// maxLock bounds the files that dependencies are known by.
+const maxLock = 32 << 20
+
+// dependencies is what the outcome of preparing a tree is known by: the command,
+// the image, and what the lock file and its kin say. It is "" for nothing to
+// prepare.
+func (h *Host) dependencies(ctx context.Context, repo *gitrepo.Repo, s loop.State, g loop.GateStart) (string, error) {
+	if g.Gate.Prepare.Command == "" {
+		return "", nil
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", g.Gate.Prepare.Command, s.Image, h.cfg.Image)
+	for name := range strings.FieldsSeq(g.Gate.Prepare.Inputs) {
+		src, err := repo.ReadFile(ctx, gitrepo.OID(g.Tree), name, maxLock)
+		if errors.Is(err, gitrepo.ErrTooLarge) {
+			src = []byte(g.Tree) // as good as no memory at all
+		} else if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
+			return "", fmt.Errorf("read %s: %w", name, err)
+		}
+		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// clearCheckDir takes away what the code of an earlier check left beside the
+// tree, where tools look for configuration.
+func (h *Host) clearCheckDir() error {
+	if err := os.MkdirAll(h.checkDir(), 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(h.checkDir())
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() == "tree" {
+			continue
+		}
+		if err := gitrepo.RemoveAll(filepath.Join(h.checkDir(), e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ObserveGate implements loop.Runner.
+func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus, error) {
+	handle, status, err := h.observe(ctx, lh, h.checkDir())
+	if errors.Is(err, loop.ErrGone) || errors.Is(err, loop.ErrLost) {
+		_, ended := h.cfg.Gateway.endCheck(ctx, handle.Name)
+		return loop.GateStatus{}, errors.Join(err, ended, h.dropOutput(handle, status))
+	}
+	if err != nil {
+		return loop.GateStatus{}, err
+	}
+	if !status.Ended() {
+		return loop.GateStatus{Running: true}, nil
+	}
+	if status.Crowded() {
+		// It says nothing of the tree; started again, it waits for room.
+		_, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
+		if err = errors.Join(err, h.dropCaches(cacheCheck, cacheBase), h.cfg.Sandbox.Remove(ctx, handle),
+			h.dropOutput(handle, status)); err != nil {
+			return loop.GateStatus{}, err
+		}
+		return loop.GateStatus{}, loop.ErrGone
+	}
+	hosts, err := h.cfg.Gateway.endCheck(ctx, handle.Name)
+	if err != nil {
+		return loop.GateStatus{}, err
+	}
+	r := gate.Result{
+		Passed:   status.Reason == sandbox.ReasonExited && status.ExitCode == 0 && status.Signal == "",
+		ExitCode: status.ExitCode, Reason: string(status.Reason),
+		Duration: took(status),
+	}
+	switch {
+	case status.Reason == sandbox.ReasonStartFailed:
+		r.Reason = "it could not be started: " + status.Detail
+	case status.Reason == sandbox.ReasonDiskLimit:
+		r.Reason = "it was stopped because " + status.Detail
+	case status.OOMKilled && !r.Passed:
+		r.Reason = "it ran out of memory"
+	case status.Signal != "" && status.Reason == sandbox.ReasonExited:
+		r.Reason = "it was ended by " + status.Signal
+	}
+	var out tail
+	facts := gate.NewReader()
+	if _, err := h.logs(ctx, handle, 0, io.MultiWriter(&out, facts)); err != nil {
+		return loop.GateStatus{}, err
+	}
+	if status.Reason == sandbox.ReasonDiskLimit {
+		if err := h.dropCaches(cacheCheck, cacheBase); err != nil {
+			return loop.GateStatus{}, err
+		}
+	}
+	key, err := os.ReadFile(filepath.Join(h.start(handle.Name), setupFile))
+	switch {
+	case err == nil && r.Passed:
+		if err := h.keep(ctx, cacheSetup, string(key)); err != nil {
+			return loop.GateStatus{}, err
+		}
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
+	}
+	// What it said ends up in progress.md, too.
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	if ctx.Err() != nil {
+		return loop.GateStatus{}, context.Cause(ctx)
+	}
+	r.Facts.Cut = r.Facts.Cut || status.Truncated
+	h.keepCheck(ctx, handle, status, r)
+	return loop.GateStatus{Result: r, Hosts: hosts}, nil
+}
+
+// tail keeps the last gateOutput bytes written to it, and up to twice that
+// while it is being written.
+type tail struct{ b []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.b = append(t.b, p...)
+	if len(t.b) > 2*gateOutput {
+		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-gateOutput):] }
