@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -136,6 +137,21 @@ type findingLine struct {
 	Rule string `json:"rule"`
 	Path string `json:"path"`
 	Text string `json:"text"`
+}
+
+// refusal is why a run did not begin, or broke off.
+type refusal struct {
+	Message string `json:"message"`
+	// Hint says what to do.
+	Hint     string `json:"hint,omitempty"`
+	ExitCode int    `json:"exit_code"`
+}
+
+func newRefusal(err error) refusal {
+	if user, ok := errors.AsType[*run.UserError](err); ok {
+		return refusal{Message: user.Message, Hint: user.Hint, ExitCode: run.ExitUsage}
+	}
+	return refusal{Message: err.Error(), ExitCode: run.ExitFailed}
 }
 
 // newResult is what every door can say of a run.

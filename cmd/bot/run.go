@@ -90,11 +90,16 @@ func (c *runCmd) review() loop.ReviewPolicy {
 	}
 }
 
-// Run works the plan, and the next steps of a spec where nobody wants to approve them.
+// Run works the plan, and the next steps of a spec where nobody wants to approve them. With
+// --json a run that never began is a document, too.
 func (c *runCmd) Run(ctx bound, io stdio) error {
 	for {
 		c.again = false
-		if err := c.once(ctx, io); err != nil || !c.again {
+		err := c.once(ctx, io)
+		if _, told := errors.AsType[exitCoder](err); err != nil && !told && c.JSON {
+			return errors.Join(err, printJSON(io.out, map[string]refusal{"error": newRefusal(err)}))
+		}
+		if err != nil || !c.again {
 			return err
 		}
 	}
@@ -197,6 +202,9 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		defer showFullScreen(io, screen, opts.Helm)()
 	}
 	screen.line("sandbox: %s", sandbox.Describe(box))
+	if is := box.About().Confinement; is != nil && is().Why != nil {
+		screen.line("! nothing isolates agents here: they can do whatever you can. Install bubblewrap, or use --sandbox docker")
+	}
 	s, err := inline.Run(ctx, opts)
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)

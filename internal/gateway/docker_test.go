@@ -252,7 +252,7 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 		"no token": "token is missing or wrong", "another's token": "token is missing or wrong",
 		"token of the proxy":         "token is missing or wrong",
 		"base URL of the repository": notAllowed, "headers": fits, "headers in a header": "400 Bad Request",
-		"abort": "REACHED: data: {", "more than the budget": "budget exhausted",
+		"abort": "REACHED: data: {",
 	})
 	<-streaming
 	if err := tr.meter.End(t.Context(), "r1-1"); err != nil {
@@ -271,13 +271,12 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 	if diff := gocmp.Diff([]run.HostUse{{Host: "evil.example.com", Blocked: notAllowed, Count: 1}}, r.Hosts); diff != "" {
 		t.Error(diff)
 	}
-	_, over := r.OverBudget()
-	if !over || len(r.Refused) != 7 || len(r.Models) != 1 || r.Models[0].Requests != 3 {
+	if len(r.Refused) != 6 || len(r.Models) != 1 || r.Models[0].Requests != 3 {
 		t.Errorf("%+v", r)
 	}
 	// Two whole answers, and one that was broken off: that is charged all that it
 	// could have come to.
-	if tokens := r.Models[0].Tokens; tokens.Input <= 5+5+7 || tokens.Output != 2+2+1000 {
+	if tokens := r.Models[0].Tokens; tokens.Input != 5+5+7 || tokens.Output != 2+2+1000 {
 		t.Errorf("charged %+v", tokens)
 	}
 	if cost := r.Usage().CostUSD; cost <= 0 || cost > 0.01 {

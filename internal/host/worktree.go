@@ -154,7 +154,7 @@ func (h *Host) Repo(ctx context.Context) (*gitrepo.Repo, error) {
 	return repo, nil
 }
 
-// Reset implements loop.WorkTree. That of a lane begins with it.
+// Reset implements loop.Work. That of a lane begins with it.
 func (h *Host) Reset(ctx context.Context, tree string) error {
 	if h.of != nil {
 		if begun, err := h.beginLane(gitrepo.OID(tree)); begun || err != nil {
@@ -196,7 +196,7 @@ func (h *Host) writeProgress(ctx context.Context, path string, d *progress.Doc) 
 	return progress.Restore(root, path, d)
 }
 
-// Snapshot implements loop.WorkTree.
+// Snapshot implements loop.Work.
 func (h *Host) Snapshot(ctx context.Context) (string, []loop.Refusal, error) {
 	repo, wt, err := h.worktree(ctx)
 	if err != nil {

@@ -137,7 +137,7 @@ func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 		if err != nil {
 			return Next{}, err
 		}
-		if p.Tree, err = e.Trees.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
+		if p.Tree, err = e.Work.With(ctx, p.Tree, s.ProgressPath, doc.Bytes()); err != nil {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
 		}
 		p.Progress = string(doc.Bytes())
@@ -195,7 +195,7 @@ func (e *Engine) checkEvidence(ctx context.Context, tree string, v prompt.Verifi
 			if err != nil {
 				continue
 			}
-			src, ok, err := e.Trees.File(ctx, tree, strings.TrimPrefix(p[1], "./"), maxEvidenceFile)
+			src, ok, err := e.Work.File(ctx, tree, strings.TrimPrefix(p[1], "./"), maxEvidenceFile)
 			if err != nil {
 				return "", fmt.Errorf("read %q of the tree: %w", p[1], err)
 			}
@@ -224,7 +224,7 @@ func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]s
 		if slices.Contains(found, name) {
 			continue
 		}
-		_, ok, err := e.Trees.File(ctx, tree, name, maxEvidenceFile)
+		_, ok, err := e.Work.File(ctx, tree, name, maxEvidenceFile)
 		if err != nil {
 			return nil, fmt.Errorf("read %q of the tree: %w", name, err)
 		}

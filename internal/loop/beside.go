@@ -85,7 +85,7 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 		return Next{Kind: Wait}, nil
 	}
 	own := *e
-	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
+	own.Work, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
 	next, done, err := own.stepCall(ctx, s)
 	if err == nil && s.End != "" { // what ended the run has nothing left to do, should the run go on after all
@@ -232,7 +232,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 	p := s.Proposal
 	if there = there && task.Actionable() && !s.Dropped; there {
 		var err error
-		if there, err = e.Trees.Has(ctx, p.Left); err != nil {
+		if there, err = e.Work.Has(ctx, p.Left); err != nil {
 			return Next{}, fmt.Errorf("look for the work at %s: %w", s.TaskID, err)
 		}
 	}
@@ -271,7 +271,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 
 // leaveOut gives up what the call at hand did to the files. What it said is all that counts.
 func (e *Engine) leaveOut(ctx context.Context, s *State) error {
-	tree, err := e.Trees.Restore(ctx, s.HeadTree, s.Proposal.Left, []string{s.ProgressPath})
+	tree, err := e.Work.Restore(ctx, s.HeadTree, s.Proposal.Left, []string{s.ProgressPath})
 	if err != nil {
 		return fmt.Errorf("leave out the work at %s: %w", s.TaskID, err)
 	}
@@ -284,23 +284,23 @@ func (e *Engine) leaveOut(ctx context.Context, s *State) error {
 func (e *Engine) foldTrees(ctx context.Context, s *State, from, work string) (tree string, conflicts []string, err error) {
 	plain := work
 	if own := s.Subject.HostFiles; len(own) > 0 {
-		if plain, err = e.Trees.Restore(ctx, work, from, own); err != nil {
+		if plain, err = e.Work.Restore(ctx, work, from, own); err != nil {
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 		}
 	}
 	sides := [3]string{from, s.HeadTree, plain}
 	for i, side := range sides {
-		if sides[i], err = e.Trees.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
+		if sides[i], err = e.Work.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 		}
 	}
-	if tree, conflicts, err = e.Trees.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
+	if tree, conflicts, err = e.Work.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
 		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 	}
 	if len(conflicts) > 0 {
 		return "", conflicts, nil
 	}
-	if tree, err = e.Trees.Restore(ctx, tree, work, []string{s.ProgressPath}); err != nil {
+	if tree, err = e.Work.Restore(ctx, tree, work, []string{s.ProgressPath}); err != nil {
 		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 	}
 	return tree, nil, nil
@@ -313,11 +313,11 @@ const maxFoldDiff = 12 << 10
 // sendBack has a task done again on the present tip, which its work does not fit. Nobody is
 // to blame, and no attempt is used: others were faster.
 func (e *Engine) sendBack(ctx context.Context, s *State, from, why string) (Next, error) {
-	mine, err := e.Trees.Patch(ctx, from, s.Proposal.Left, maxFoldDiff)
+	mine, err := e.Work.Patch(ctx, from, s.Proposal.Left, maxFoldDiff)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the change of %s: %w", s.TaskID, err)
 	}
-	theirs, err := e.Trees.Patch(ctx, from, s.HeadTree, maxFoldDiff)
+	theirs, err := e.Work.Patch(ctx, from, s.HeadTree, maxFoldDiff)
 	if err != nil {
 		return Next{}, fmt.Errorf("read what landed meanwhile: %w", err)
 	}
@@ -373,7 +373,7 @@ func (s *State) dropBeside(task string) {
 // step of its own: what the call has cost is known no more once its process is removed.
 func (e *Engine) haltFirst(ctx context.Context, s *State, why string) (Next, error) {
 	own := *e
-	own.WorkTree, own.Runner = e.Beside(s.Calls[0].WorkTree)
+	own.Work, own.Runner = e.Beside(s.Calls[0].WorkTree)
 	s.Call, s.Calls[0] = s.Calls[0], s.Call
 	err := own.halt(ctx, s, why)
 	s.Call, s.Calls = s.Calls[0], s.Calls[1:]

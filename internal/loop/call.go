@@ -92,7 +92,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	diff := ""
 	if s.Job == prompt.JobReview {
 		attempt = s.Reviews
-		if diff, err = e.Trees.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
+		if diff, err = e.Work.Patch(ctx, s.BaseTree, s.HeadTree, maxReviewDiff); err != nil {
 			return Next{}, fmt.Errorf("read the whole change: %w", err)
 		}
 		diff = cmp.Or(diff, "The changes take too long to compare. Read the files.")
@@ -102,7 +102,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 	for _, g := range gates {
 		commands = append(commands, g.Command)
 	}
-	names, err := e.Trees.Names(ctx, s.HeadTree)
+	names, err := e.Work.Names(ctx, s.HeadTree)
 	if err != nil {
 		return Next{}, fmt.Errorf("look at the project: %w", err)
 	}
@@ -243,7 +243,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		e.takeAnswer(s, status)
 		return Next{}, nil
 	}
-	left, refused, err := e.WorkTree.Snapshot(ctx)
+	left, refused, err := e.Work.Snapshot(ctx)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}

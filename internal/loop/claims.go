@@ -225,7 +225,7 @@ func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 	if k == nil {
 		return nil
 	}
-	there, err := e.Trees.Has(ctx, k.Tree)
+	there, err := e.Work.Has(ctx, k.Tree)
 	if err != nil {
 		return fmt.Errorf("look for unfinished work: %w", err)
 	}

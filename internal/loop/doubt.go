@@ -27,7 +27,7 @@ func namedSources(task run.Task) []string {
 // claims again that the task is done, somebody looks. Saying nothing about it is no
 // answer.
 func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string, again bool, _ error) {
-	changes, err := e.Trees.Changes(ctx, s.HeadTree, s.Proposal.Tree)
+	changes, err := e.Work.Changes(ctx, s.HeadTree, s.Proposal.Tree)
 	if err != nil {
 		return "", false, fmt.Errorf("compare trees: %w", err)
 	}

@@ -85,7 +85,7 @@ func (e *Engine) checked(ctx context.Context, s *State, old *OldTree) (string, e
 	default:
 		whole = s.Proposal.Tree
 	}
-	tree, err := e.Trees.Without(ctx, whole, ".ralph")
+	tree, err := e.Work.Without(ctx, whole, ".ralph")
 	if err != nil {
 		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
@@ -213,7 +213,7 @@ func (e *Engine) cold(s *State, g gate.Gate) bool {
 // warm is the check on the default branch that fills the caches. How it ends there says
 // nothing of the work.
 func (e *Engine) warm(ctx context.Context, s *State, g gate.Gate) (check, error) {
-	tree, err := e.Trees.Without(ctx, s.DefaultTree, ".ralph")
+	tree, err := e.Work.Without(ctx, s.DefaultTree, ".ralph")
 	if err != nil {
 		return check{}, fmt.Errorf("take .ralph out of the default branch's tree: %w", err)
 	}
@@ -222,7 +222,7 @@ func (e *Engine) warm(ctx context.Context, s *State, g gate.Gate) (check, error)
 
 // before is the check on the tree that the work began from.
 func (e *Engine) before(ctx context.Context, s *State, g gate.Gate) (check, error) {
-	tree, err := e.Trees.Without(ctx, s.StartTree, ".ralph")
+	tree, err := e.Work.Without(ctx, s.StartTree, ".ralph")
 	if err != nil {
 		return check{}, fmt.Errorf("take .ralph out of the tree the work began from: %w", err)
 	}

@@ -33,7 +33,7 @@ type inspection struct {
 // what judges it.
 func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree string) (inspection, error) {
 	var found inspection
-	leaks, err := e.Trees.Secrets(ctx, s.HeadTree, tree)
+	leaks, err := e.Work.Secrets(ctx, s.HeadTree, tree)
 	if err != nil {
 		return found, fmt.Errorf("look for secrets: %w", err)
 	}
@@ -50,7 +50,7 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 	if s.Quality.RequireNewTests {
 		found.findings = append(found.findings, untested(code)...)
 	}
-	patch, err := e.Trees.Patch(ctx, s.HeadTree, tree, maxMeasured)
+	patch, err := e.Work.Patch(ctx, s.HeadTree, tree, maxMeasured)
 	if err != nil {
 		return found, fmt.Errorf("measure the change: %w", err)
 	}

@@ -22,7 +22,7 @@ func (e *Engine) judgeBy(ctx context.Context, s *State, judges []string) error {
 	if len(judges) == 0 {
 		return nil
 	}
-	tree, err := e.Trees.Restore(ctx, s.Proposal.Bare, s.HeadTree, judges)
+	tree, err := e.Work.Restore(ctx, s.Proposal.Bare, s.HeadTree, judges)
 	if err != nil {
 		return fmt.Errorf("put tests back: %w", err)
 	}
@@ -109,7 +109,7 @@ func (e *Engine) asksFor(ctx context.Context, s *State, task run.Task, name stri
 	var sides [2][]byte
 	for i, tree := range []string{s.HeadTree, s.Proposal.Bare} {
 		var err error
-		if sides[i], _, err = e.Trees.File(ctx, tree, name, maxJudge); err != nil {
+		if sides[i], _, err = e.Work.File(ctx, tree, name, maxJudge); err != nil {
 			return false, fmt.Errorf("read %q of the tree: %w", name, err)
 		}
 	}
@@ -124,7 +124,7 @@ const maxJudge = 1 << 20
 // refuseJudges fails the attempt. Its judges are put back, but for tests that it added:
 // the rest of the work stays.
 func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate.Result) (Next, error) {
-	changes, err := e.Trees.Changes(ctx, s.HeadTree, s.Proposal.Bare)
+	changes, err := e.Work.Changes(ctx, s.HeadTree, s.Proposal.Bare)
 	if err != nil {
 		return Next{}, fmt.Errorf("compare trees: %w", err)
 	}
@@ -134,7 +134,7 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 			back = append(back, c.Path)
 		}
 	}
-	tree, err := e.Trees.Restore(ctx, s.Proposal.Bare, s.HeadTree, back)
+	tree, err := e.Work.Restore(ctx, s.Proposal.Bare, s.HeadTree, back)
 	if err != nil {
 		return Next{}, fmt.Errorf("put tests back: %w", err)
 	}

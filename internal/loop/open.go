@@ -19,7 +19,7 @@ const RuleAbsent = "absent"
 // open lays out the work tree and finds, or makes, the progress file.
 func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Phase = run.PhasePreparing
-	opened, err := e.WorkTree.Open(ctx, *s)
+	opened, err := e.Work.Open(ctx, *s)
 	if err != nil {
 		return fmt.Errorf("open the work tree: %w", err)
 	}
@@ -177,10 +177,10 @@ func (e *Engine) detect(ctx context.Context, s *State, tree string) ([]gate.Gate
 
 // rootOf hands over the top directory of a tree.
 func (e *Engine) rootOf(ctx context.Context, tree string, look func(gate.Root)) error {
-	names, failed := e.Trees.Names(ctx, tree)
+	names, failed := e.Work.Names(ctx, tree)
 	if failed == nil {
 		look(gate.Root{Names: names, Read: func(name string) ([]byte, bool) {
-			src, ok, err := e.Trees.File(ctx, tree, name, maxRoot)
+			src, ok, err := e.Work.File(ctx, tree, name, maxRoot)
 			failed = errors.Join(failed, err)
 			return src, ok
 		}})

@@ -99,14 +99,13 @@ type Next struct {
 
 // Engine takes steps. It holds no state of any run.
 type Engine struct {
-	WorkTree  WorkTree
-	Trees     Trees
+	Work      Work
 	Runner    Runner
 	Publisher Publisher
 	// Beside is the work tree with that number, from 1, for an agent that works beside others,
 	// and what starts it there; nil works one after the other. The tree is laid out by Reset;
 	// Open is not called.
-	Beside func(n int) (WorkTree, Runner)
+	Beside func(n int) (Work, Runner)
 	// Held says whether no agent is to be started beside those at work; nil never holds. A
 	// run that has none at work is held by whoever drives it: see [State.StartsAgent].
 	Held func(ctx context.Context) (bool, error)

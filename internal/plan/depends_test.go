@@ -17,7 +17,7 @@ func TestDependencies(t *testing.T) {
 		return "The task “" + title + "” depends on “" + on + "”, which is not a task in the plan; the dependency is ignored."
 	}
 	noID := func(line int, text string) string {
-		return fmt.Sprintf("Line %d, “%s”, names no task of the plan by its id; the dependency is ignored.", line, text)
+		return fmt.Sprintf("Line %d, “%s”, names something that is not the id of a task; that part is ignored.", line, text)
 	}
 	tests := map[string]struct {
 		body     string
@@ -43,6 +43,10 @@ func TestDependencies(t *testing.T) {
 		},
 		"no id": {
 			"- [ ] a\n- [ ] b\n  - Depends on: the release\n", []string{"", ""}, []string{noID(3, "Depends on: the release")},
+		},
+		"an id and more": {
+			"- [ ] a\n- [ ] b\n  - Depends on: T1, the release\n- [ ] c\n  - Depends on: T1 (its schema)\n",
+			[]string{"T1", "T2 T1", "T3 T1"}, []string{noID(3, "Depends on: T1, the release")},
 		},
 		"another issue": {"Depends on: #12\n\n- [ ] a\n- [ ] b\n", []string{"", ""}, nil},
 		"another issue, of a task": {

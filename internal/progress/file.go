@@ -85,7 +85,7 @@ func exchanged(name string) error { return fmt.Errorf("%w: %q was exchanged", Er
 
 func checkFile(name string, fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {
-		return fmt.Errorf("%w: %q is a %s", ErrNotRegular, name, kind(fi.Mode()))
+		return fmt.Errorf("%w: %q is %v", ErrNotRegular, name, fi.Mode())
 	}
 	if n := names(fi); n > 1 {
 		return fmt.Errorf("%w: %q has %d names", ErrNotRegular, name, n)
@@ -97,23 +97,6 @@ func checkFile(name string, fi fs.FileInfo) error {
 		return fmt.Errorf("%w: %q has %d bytes, at most %d", ErrTooLarge, name, fi.Size(), MaxSize)
 	}
 	return nil
-}
-
-func kind(m fs.FileMode) string {
-	switch {
-	case m&fs.ModeSymlink != 0:
-		return "symbolic link"
-	case m.IsDir():
-		return "directory"
-	case m&fs.ModeNamedPipe != 0:
-		return "named pipe"
-	case m&fs.ModeSocket != 0:
-		return "socket"
-	case m&fs.ModeDevice != 0:
-		return "device"
-	default:
-		return "special file"
-	}
 }
 
 // parents lists the directories on the way to name, outermost first.
@@ -142,7 +125,7 @@ func checkParents(root *os.Root, name string) error {
 			return fmt.Errorf("%q: %w", dir, err)
 		}
 		if !fi.IsDir() {
-			return fmt.Errorf("%w: %q is a %s", ErrNotRegular, dir, kind(fi.Mode()))
+			return fmt.Errorf("%w: %q is %v", ErrNotRegular, dir, fi.Mode())
 		}
 	}
 	return nil
@@ -167,7 +150,7 @@ func put(root *os.Root, name string, content []byte, durable bool) error {
 	case err != nil:
 		return fmt.Errorf("write %q: %w", name, err)
 	case !fi.Mode().IsRegular():
-		return fmt.Errorf("write: %w: %q is a %s", ErrNotRegular, name, kind(fi.Mode()))
+		return fmt.Errorf("write: %w: %q is %v", ErrNotRegular, name, fi.Mode())
 	default:
 		mode = fi.Mode().Perm() | mode
 	}

@@ -3,11 +3,7 @@ package progress
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"net/url"
-	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/parser"
@@ -15,27 +11,6 @@ import (
 
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
-)
-
-// MaxSize is the largest document read or written, in bytes. An agent can make
-// its file any size; ours stay far below.
-const MaxSize = 1 << 20
-
-const (
-	// maxMarkers and maxIndent bound how deep block quotes and lists nest.
-	// The time goldmark takes grows with the square of the depth: a megabyte
-	// of ">" alone keeps it busy for minutes.
-	maxMarkers = 32
-	maxIndent  = 256
-	// tabWidth is the width of a tab stop in CommonMark.
-	tabWidth = 4
-)
-
-// Errors of Parse. Each of them means "not a document we work with".
-var (
-	ErrTooLarge = errors.New("progress: document is too large")
-	ErrEncoding = errors.New("progress: document is not plain UTF-8 text")
-	ErrTooDeep  = errors.New("progress: document is nested too deeply")
 )
 
 // ErrNoTask: the document has no task with that id.
@@ -103,94 +78,6 @@ func Parse(src []byte) (*Doc, error) {
 	d.src = bytes.Clone(src)
 	d.index()
 	return d, nil
-}
-
-// Check says what keeps src from being a document, and at which byte.
-func Check(src []byte) (at int, err error) {
-	if len(src) > MaxSize {
-		return MaxSize, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(src), MaxSize)
-	}
-	if at = bytes.IndexByte(src, 0); at >= 0 {
-		return at, ErrEncoding
-	}
-	if !utf8.Valid(src) {
-		return invalid(src), ErrEncoding
-	}
-	for at = 0; at < len(src); at = lineEnd(src, at) {
-		if tooDeep(src[at:]) {
-			return at, ErrTooDeep
-		}
-	}
-	return 0, nil
-}
-
-// invalid gives the first byte that is not UTF-8.
-func invalid(src []byte) int {
-	at := 0
-	for at < len(src) {
-		r, n := utf8.DecodeRune(src[at:])
-		if r == utf8.RuneError && n <= 1 {
-			break
-		}
-		at += n
-	}
-	return at
-}
-
-// tooDeep says whether the block quote and list markers that the first line of
-// l starts with nest further than anybody writes by hand.
-func tooDeep[T []byte | string](l T) bool {
-	markers, col := 0, 0
-	for i := 0; i < len(l); {
-		switch c := l[i]; {
-		case c == ' ':
-			col++
-			i++
-		case c == '\t':
-			col += tabWidth
-			i++
-		case c == '>':
-			markers++
-			col++
-			i++
-		default:
-			n := markerLen(l[i:])
-			if n == 0 {
-				return false
-			}
-			markers++
-			col += n
-			i += n
-		}
-		if markers > maxMarkers || markers > 0 && col > maxIndent {
-			return true
-		}
-	}
-	return false
-}
-
-// markerLen is the length of the list marker at the start of s, or 0. A marker
-// is followed by white space or the end of the line.
-func markerLen[T []byte | string](s T) int {
-	n := 0
-	switch c := s[0]; {
-	case c == '-' || c == '*' || c == '+':
-		n = 1
-	case c >= '0' && c <= '9':
-		for n < len(s) && n < 10 && s[n] >= '0' && s[n] <= '9' {
-			n++
-		}
-		if n == len(s) || s[n] != '.' && s[n] != ')' {
-			return 0
-		}
-		n++
-	default:
-		return 0
-	}
-	if n < len(s) && s[n] != ' ' && s[n] != '\t' && s[n] != '\n' && s[n] != '\r' {
-		return 0
-	}
-	return n
 }
 
 // blockTree parses the block structure only. Check boxes, headings and
@@ -610,110 +497,4 @@ func (ix *indexer) text(n ast.Node) string {
 	}
 	at := ix.extent(n)
 	return strs.OneLine(ix.src[at.start:at.stop])
-}
-
-// Bytes is the document as it would be written to disk.
-func (d *Doc) Bytes() []byte { return append([]byte(d.prefix), d.src...) }
-
-// Clone returns an independent copy.
-func (d *Doc) Clone() *Doc {
-	c := *d
-	c.src = bytes.Clone(d.src)
-	c.heads = slices.Clone(d.heads)
-	c.prose = slices.Clone(d.prose)
-	c.tasks = slices.Clone(d.tasks)
-	return &c
-}
-
-// Heading is the text of the first level-1 heading, or "".
-func (d *Doc) Heading() string {
-	for _, h := range d.heads {
-		if h.level == 1 {
-			return h.text
-		}
-	}
-	return ""
-}
-
-// Title is Heading without the "Progress:" that ours begin with.
-func (d *Doc) Title() string {
-	return strings.TrimSpace(strings.TrimPrefix(d.Heading(), titlePrefix))
-}
-
-// titlePrefix starts the level-1 heading of our own documents.
-const titlePrefix = "Progress:"
-
-// Tasks lists the tasks in document order. A task whose id another task before
-// it has already taken has none, as has one without.
-func (d *Doc) Tasks() []run.Task {
-	out := make([]run.Task, len(d.tasks))
-	for i := range d.tasks {
-		out[i] = d.tasks[i].copy()
-	}
-	return out
-}
-
-// copy is the task with slices of its own.
-func (t *task) copy() run.Task {
-	c := t.Task
-	c.Steps, c.Files, c.Accept = slices.Clone(t.Steps), slices.Clone(t.Files), slices.Clone(t.Accept)
-	c.Checks, c.DependsOn = slices.Clone(t.Checks), slices.Clone(t.DependsOn)
-	return c
-}
-
-// Task gives the task with that id, if there is one.
-func (d *Doc) Task(id string) (run.Task, bool) {
-	t, err := d.task(id)
-	if err != nil {
-		return run.Task{}, false
-	}
-	return t.copy(), true
-}
-
-// Counts says how many of the tasks that are to be done are done. Skipped ones
-// do not count, blocked ones do.
-func Counts(tasks []run.Task) (done, total int) {
-	for _, t := range tasks {
-		switch t.Status {
-		case run.TaskSkipped:
-		case run.TaskDone:
-			done++
-			total++
-		case run.TaskOpen, run.TaskInProgress, run.TaskInReview, run.TaskBlocked:
-			total++
-		}
-	}
-	return done, total
-}
-
-// Binding says what a document belongs to, so that a file left by another
-// issue or plan is not taken for ours.
-type Binding struct {
-	// Key is "issue:<node id>" or "plan:<slug>".
-	Key string
-	// PlanSHA256 is the hash of the plan the tasks were made from, in hex.
-	PlanSHA256 string
-}
-
-var bindingRE = strs.Lazy(`^<!-- ralph:progress key=(\S+) plan=(\S*) -->[ \t\r]*(?:\n|$)`)
-
-// Binding reads the comment on the first line.
-func (d *Doc) Binding() (Binding, bool) {
-	m := bindingRE().FindSubmatch(d.src)
-	if m == nil {
-		return Binding{}, false
-	}
-	key, err := url.PathUnescape(string(m[1]))
-	if err != nil {
-		return Binding{}, false
-	}
-	sum, err := url.PathUnescape(string(m[2]))
-	if err != nil {
-		return Binding{}, false
-	}
-	return Binding{Key: key, PlanSHA256: sum}, true
-}
-
-func (b Binding) comment() string {
-	return "<!-- ralph:progress key=" + url.PathEscape(b.Key) + " plan=" + url.PathEscape(b.PlanSHA256) + " -->"
 }

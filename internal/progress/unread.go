@@ -73,10 +73,17 @@ func (u *unreader) item(n ast.Node, box, done bool) {
 		u.tell(par, s, "is a box with a mark that is not read: [ ] is open, [x] is done", true)
 	case done && isBox(s) && s[1] == ' ':
 		u.tell(par, s, "is open, and stands below a box that is ticked; untick that, or tick this", true)
-	case box && kind == lineDepends && on != "" && !strings.EqualFold(name, "after") && len(leadingIDs(on)) == 0:
-		u.tell(par, s, "names no task of the plan by its id; the dependency is ignored", false)
+	case box && kind == lineDepends && on != "" && !strings.EqualFold(name, "after") && !onlyIDs(on):
+		u.tell(par, s, "names something that is not the id of a task; that part is ignored", false)
 	}
 	u.walk(n, isBox(s), done || isBox(s) && s[1] != ' ' && s[1] != '\t')
+}
+
+// onlyIDs says whether a list of what a task depends on holds nothing that is no id, but for
+// a remark at its end.
+func onlyIDs(on string) bool {
+	ids := leadingIDs(on)
+	return len(ids) > 0 && !strings.HasPrefix(strings.TrimLeft(on[ids[len(ids)-1].stop:], " \t"), ",")
 }
 
 // line is the first line of a block, "" for one without text.

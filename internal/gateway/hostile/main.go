@@ -291,7 +291,6 @@ func model() {
 		line, err := bufio.NewReader(resp.Body).ReadString('\n')
 		return line, errors.Join(err, resp.Body.Close())
 	})
-	try("more than the budget", post(base+"/v1/messages", token, `{"model":"claude-haiku-4-5","max_tokens":100000000}`))
 }
 
 // fetch gets each address, and says so before.
