@@ -474,5 +474,9 @@ func (c *checkout) sayWhere(ctx context.Context, s loop.State, dir string) error
 	}
 	c.say("%s", p.words(current))
 	c.say("agents work in %s", dir)
-	return nil
+	signs, err := c.repo.Signs(ctx)
+	if signs {
+		c.say("commits are not signed, though commit.gpgSign is set: sign them before you publish them")
+	}
+	return err
 }
