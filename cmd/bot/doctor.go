@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/run"
@@ -118,16 +119,16 @@ func (c *doctorCmd) findings(ctx context.Context) []finding {
 	}
 	switch {
 	case cfgErr != nil:
-		return append(checks, finding{what: "configuration", err: cfgErr})
+		return append(checks, finding{what: "server", err: cfgErr})
 	case !found:
-		return append(checks, finding{what: "configuration", optional: true, err: &run.UserError{
-			Message: "there is no " + configFile + " here",
+		return append(checks, c.repository(ctx), finding{what: "server", optional: true, err: &run.UserError{
+			Message: "not checked: there is no " + configFile + " here",
 			Hint: fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours "+
 				"with --config", calledAs()),
 		}})
 	}
 	checks = append(checks, c.disk(cfg),
-		finding{what: "configuration", ok: "complete, every key is known"},
+		finding{what: "server", ok: "the configuration is complete, every key is known"},
 		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
 	checks = append(checks, c.models(ctx, cfg)...)
 	return append(checks, c.gitHub(ctx, cfg)...)
@@ -189,6 +190,43 @@ func (c *doctorCmd) userFile() (finding, bool) {
 	_, path, found, err := userDefaults()
 	return finding{what: "your defaults", ok: path + " holds for each " + calledAs() + " run of yours", err: err},
 		found || err != nil
+}
+
+// repository is about the repository's own file, as it lies in the checkout here.
+func (c *doctorCmd) repository(ctx context.Context) finding {
+	f := finding{what: "repository", optional: true}
+	path, err := lookGit()
+	if err != nil {
+		f.err = err
+		return f
+	}
+	git, err := gitrepo.New(path)
+	if err != nil {
+		f.err = err
+		return f
+	}
+	repo, err := git.OpenLocal(ctx, ".")
+	if err != nil {
+		f.err = err
+		return f
+	}
+	source, err := os.ReadFile(filepath.Join(repo.Top(), filepath.FromSlash(config.RepoPath)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.ok = "no " + config.RepoPath + ": checks are found, limits are the usual ones"
+		return f
+	case err != nil:
+		f.err = err
+		return f
+	}
+	said, err := host.ConfigFile{Name: config.RepoPath, Source: source}.Parse()
+	if err != nil {
+		f.err, f.optional = err, false
+		return f
+	}
+	limits := said.Limits.WithDefaults(run.DefaultLimits())
+	f.ok = fmt.Sprintf("%s: %s, %s", config.RepoPath, strs.Count(len(said.Gates), "check"), limitsInWords(limits))
+	return f
 }
 
 func (c *doctorCmd) git() finding {
@@ -279,7 +317,7 @@ func (c *doctorCmd) key(backend agent.Backend) finding {
 	f.err = checkKey(backend, os.Getenv)
 	for _, name := range backend.About().Keys {
 		if os.Getenv(name) != "" {
-			f.ok = name + " is set"
+			f.ok = name + " is set; it was not tried"
 			break
 		}
 	}

@@ -92,6 +92,8 @@ func limitsInWords(l run.Limits) string {
 		l.MaxIterations, l.TaskAttempts, span(l.IterationTimeout), span(l.IdleTimeout), span(l.RunTimeout))
 	if l.BudgetUSD > 0 {
 		s += fmt.Sprintf(", $%.2f", l.BudgetUSD)
+	} else {
+		s += ", no budget"
 	}
 	if l.TaskBudgetUSD > 0 {
 		s += fmt.Sprintf(", $%.2f a task", l.TaskBudgetUSD)
@@ -161,7 +163,7 @@ func (out preview) where(p inline.Preview) string {
 	s := out.Branch
 	switch {
 	case out.NewBranch:
-		s += fmt.Sprintf(", made from %s at %.10s", cmp.Or(out.BaseBranch, "what is checked out"), out.Base)
+		s += fmt.Sprintf(", made from %s at %.10s", out.BaseBranch, out.Base)
 	case out.Resumes:
 		s += ", where an interrupted run continues"
 	case p.CheckedOut:

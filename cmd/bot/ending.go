@@ -188,7 +188,8 @@ func (e ending) publish(s loop.State) []nextStep {
 	}
 	if e.base != "" {
 		all = append(all, nextStep{
-			"Open a pull request", fmt.Sprintf("gh pr create --base %s --head %s --fill", quoted(e.base), quoted(s.Branch)),
+			"Open a pull request", fmt.Sprintf("gh pr create --base %s --head %s --title %s --fill", quoted(e.base), quoted(s.Branch),
+				quoted(strs.OneLine(run.PrintableLine(s.Subject.Name)))),
 		})
 	}
 	return all

@@ -139,7 +139,7 @@ func TestFirstRunChecksGo(t *testing.T) {
 		`^      │ +slug_test\.go:7: Slug\("A"\) = "xA"$`, `^      all of its output: bot transcript \S+ --gate 'go test'$`,
 		`^      the refused work:  git show refs/ralph/\S+/T1$`, `^✓ All tasks are done and the checks pass \(2 iterations, `)
 	says(t, "stdout", stdout, `git diff main\.\.\.ralph/plan$`, `git push -u origin ralph/plan$`,
-		`gh pr create --base main --head ralph/plan --fill$`)
+		`gh pr create --base main --head ralph/plan --title .+ --fill$`)
 	if diff := gitOut(t, dir, "diff", "main...ralph/plan", "--", "slug.go"); !strings.Contains(diff, "strings.ToLower") {
 		t.Errorf("the command that is named shows %q", diff)
 	}

@@ -2,9 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -138,6 +138,21 @@ type findingLine struct {
 	Text string `json:"text"`
 }
 
+// refusal is why a run did not begin, or broke off.
+type refusal struct {
+	Message string `json:"message"`
+	// Hint says what to do.
+	Hint     string `json:"hint,omitempty"`
+	ExitCode int    `json:"exit_code"`
+}
+
+func newRefusal(err error) refusal {
+	if user, ok := errors.AsType[*run.UserError](err); ok {
+		return refusal{Message: user.Message, Hint: user.Hint, ExitCode: run.ExitUsage}
+	}
+	return refusal{Message: err.Error(), ExitCode: run.ExitFailed}
+}
+
 // newResult is what every door can say of a run.
 func newResult(s loop.State) (result, error) {
 	r := result{
@@ -232,8 +247,6 @@ func (r result) writeIf(asJSON bool, w io.Writer) error {
 	}
 	return r.write(w)
 }
-
-func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }
 
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

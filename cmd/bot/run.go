@@ -90,11 +90,16 @@ func (c *runCmd) review() loop.ReviewPolicy {
 	}
 }
 
-// Run works the plan, and the next steps of a spec where nobody wants to approve them.
+// Run works the plan, and the next steps of a spec where nobody wants to approve them. With
+// --json a run that never began is a document, too.
 func (c *runCmd) Run(ctx bound, io stdio) error {
 	for {
 		c.again = false
-		if err := c.once(ctx, io); err != nil || !c.again {
+		err := c.once(ctx, io)
+		if _, told := errors.AsType[exitCoder](err); err != nil && !told && c.JSON {
+			return errors.Join(err, printJSON(io.out, map[string]refusal{"error": newRefusal(err)}))
+		}
+		if err != nil || !c.again {
 			return err
 		}
 	}
@@ -197,6 +202,9 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 		defer showFullScreen(io, screen, opts.Helm)()
 	}
 	screen.line("sandbox: %s", sandbox.Describe(box))
+	if is := box.About().Confinement; is != nil && is().Why != nil {
+		screen.line("! nothing isolates agents here: they can do whatever you can. Install bubblewrap, or use --sandbox docker")
+	}
 	s, err := inline.Run(ctx, opts)
 	io.exits.leave()
 	closeNotifier(ctx, notifier, notifyGrace)
@@ -533,23 +541,40 @@ func secretFiles(environ []string) []string {
 }
 
 // installation is the mark of this data directory on containers. It is made at
-// random, once.
+// random, once: of two first runs at the same time the second takes the mark of the first.
 func installation(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, "installation")
 	mark, err := os.ReadFile(name) // #nosec G304 -- a file of our own
-	if err == nil && len(mark) > 0 {
-		return string(mark), nil
+	if errors.Is(err, fs.ErrNotExist) {
+		mark, err = makeMark(dataDir, name)
 	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		mark = []byte(strings.ToLower(rand.Text()))
-		if err = os.MkdirAll(dataDir, 0o700); err == nil {
-			err = os.WriteFile(name, mark, 0o600)
-		}
+	if err == nil && len(mark) == 0 {
+		err = errors.New(name + " is empty; remove it")
 	}
 	if err != nil {
 		return "", fmt.Errorf("mark this installation: %w", err)
 	}
 	return string(mark), nil
+}
+
+// makeMark puts a new mark at name, whole, and gives the one that stands there then.
+func makeMark(dataDir, name string) ([]byte, error) {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(dataDir, "installation-")
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(strings.ToLower(rand.Text()))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Link(f.Name(), name)
+	}
+	err = errors.Join(err, os.Remove(f.Name()))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(name) // #nosec G304 -- a file of our own
 }
 
 // reach tries the endpoints of an agent that needs a key there.

@@ -560,11 +560,9 @@ func (a *app) deliver(ctx context.Context, guid string) error {
 	return err
 }
 
-const (
-	// maxConns bounds the connections to webhooks and health, of which GitHub has a
-	// few at a time.
-	maxConns = 512
-)
+// maxConns bounds the connections to webhooks and health, of which GitHub has a few at a
+// time.
+const maxConns = 512
 
 // catchUpEvery is the pause between two looks for what was missed.
 const catchUpEvery = 10 * time.Minute

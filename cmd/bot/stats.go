@@ -37,7 +37,7 @@ func openAnalytics(data string, stderr io.Writer) (*analytics.Writer, error) {
 // statsCmd is `bot stats`.
 type statsCmd struct {
 	File  string `arg:"" optional:"" type:"path" help:"The record to read (default: the one of ${bot} run; a server's is analytics.jsonl in its data_dir)."`
-	RunID string `name:"run" help:"Only this run." placeholder:"ID"`
+	RunID string `name:"run" help:"Only this run: its ID, or how it begins." placeholder:"ID"`
 	Repo  string `help:"Only this repository: owner/name, or the path of a checkout." placeholder:"REPO"`
 	JSON  bool   `name:"json" help:"Print one JSON document."`
 }
@@ -59,7 +59,7 @@ func (c *statsCmd) Run(io stdio) error {
 		}
 	}
 	stats, err := analytics.Read(path, func(ev run.Event) bool {
-		return (c.RunID == "" || string(ev.Run) == c.RunID) && (repo == "" || ev.Repo == repo)
+		return (c.RunID == "" || strings.HasPrefix(string(ev.Run), c.RunID)) && (repo == "" || ev.Repo == repo)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return &run.UserError{

@@ -56,7 +56,7 @@ func TestPullRequestTellsAllRunsOfItsIssue(t *testing.T) {
 	pr := st.onlyPR()
 	wants := []string{
 		fmt.Sprintf("%d iterations in 3 runs · US$ %.2f · ", last, cost), "3 of 3 tasks",
-		"(skipped: frozen (until May))", "<summary>Codebase patterns</summary>"}
+		"(skipped: frozen (until May))", "<summary>Codebase Patterns</summary>"}
 	doc, err := progress.Parse([]byte(state.Progress))
 	if err != nil {
 		t.Fatal(err)

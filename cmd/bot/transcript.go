@@ -77,7 +77,10 @@ func (c *transcriptCmd) Run(io stdio) (err error) {
 		return err
 	}
 	kept := transcript.Open(transcriptsDir(data), nil)
-	id := run.ID(c.RunID)
+	id, err := c.find(kept)
+	if err != nil {
+		return err
+	}
 	switch {
 	case id == "":
 		return c.list(kept, io.out)
@@ -291,6 +294,25 @@ func (c *transcriptCmd) dataDir() (string, error) {
 }
 
 // list prints the runs of which something is kept.
+// find gives the id of the run that is asked for, which may be its beginning; one of which
+// nothing is kept as it is.
+func (c *transcriptCmd) find(kept *transcript.Store) (run.ID, error) {
+	ids, err := kept.Runs()
+	if err != nil || c.RunID == "" {
+		return "", err
+	}
+	begin := slices.DeleteFunc(ids, func(id run.ID) bool { return !strings.HasPrefix(string(id), c.RunID) })
+	switch {
+	case len(begin) == 0 || slices.Contains(begin, run.ID(c.RunID)):
+		return run.ID(c.RunID), nil
+	case len(begin) > 1:
+		return "", &run.UserError{
+			Message: fmt.Sprintf("%d runs begin with %q", len(begin), c.RunID), Hint: calledAs() + " transcript lists them",
+		}
+	}
+	return begin[0], nil
+}
+
 func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
 	ids, err := kept.Runs()
 	if err != nil {

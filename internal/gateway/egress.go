@@ -2,9 +2,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +28,7 @@ const proxyPrefix = "ralph-net-"
 
 // ProxyToken is what a start presents to the proxy of a gateway with that key. It
 // is good for nothing else: checks have one and must not reach the models.
-func ProxyToken(key []byte, start string) string {
-	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte("proxy\x00" + start))
-	return proxyPrefix + start + "." + hex.EncodeToString(mac.Sum(nil)[:20])
-}
+func ProxyToken(key []byte, start string) string { return tokenOf(key, proxyPrefix, start) }
 
 // What the connections of a run to hosts may take.
 const (
@@ -121,9 +114,9 @@ func (h *handler) proxyStart(r *http.Request) (spend.Start, error) {
 	// The form is that of the other header.
 	as := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
 	_, token, _ := as.BasicAuth()
-	name, ok := startOf(h.cfg.Key, proxyPrefix, token, ProxyToken)
+	name, ok := startOf(h.cfg.Key, proxyPrefix, token)
 	if !ok {
-		name, ok = startOf(h.cfg.Key, tokenPrefix, token, Token)
+		name, ok = startOf(h.cfg.Key, tokenPrefix, token)
 	}
 	if ok {
 		return h.cfg.Meter.Start(r.Context(), name)

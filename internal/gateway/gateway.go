@@ -85,22 +85,25 @@ type Config struct {
 const tokenPrefix = "ralph-"
 
 // Token is what the agent of a start presents to a gateway with that key.
-func Token(key []byte, start string) string {
+func Token(key []byte, start string) string { return tokenOf(key, tokenPrefix, start) }
+
+// tokenOf is the token of a start of the kind that has that prefix.
+func tokenOf(key []byte, prefix, start string) string {
 	mac := hmac.New(sha256.New, key)
-	mac.Write([]byte(start))
-	return tokenPrefix + start + "." + hex.EncodeToString(mac.Sum(nil)[:20])
+	mac.Write([]byte(prefix + "\x00" + start))
+	return prefix + start + "." + hex.EncodeToString(mac.Sum(nil)[:20])
 }
 
 // startOf is the start whose token of that kind it is; ok is false for any other
 // text.
-func startOf(key []byte, prefix, token string, kind func(key []byte, start string) string) (start string, ok bool) {
+func startOf(key []byte, prefix, token string) (start string, ok bool) {
 	rest, ok := strings.CutPrefix(token, prefix)
 	i := strings.LastIndexByte(rest, '.')
 	if !ok || i < 0 {
 		return "", false
 	}
 	// Both have one length, and are compared in constant time.
-	return rest[:i], hmac.Equal([]byte(token), []byte(kind(key, rest[:i])))
+	return rest[:i], hmac.Equal([]byte(token), []byte(tokenOf(key, prefix, rest[:i])))
 }
 
 // handler is the gateway of one run.
@@ -343,7 +346,7 @@ func (h *handler) start(r *http.Request) (spend.Start, error) {
 // agent is the start whose token the request carries.
 func (h *handler) agent(r *http.Request) (name string, ok bool) {
 	for _, token := range presented(r) {
-		if name, ok = startOf(h.cfg.Key, tokenPrefix, token, Token); ok {
+		if name, ok = startOf(h.cfg.Key, tokenPrefix, token); ok {
 			return name, true
 		}
 	}

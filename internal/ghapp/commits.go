@@ -125,33 +125,32 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 	for _, path := range in.Deletions {
 		deletions = append(deletions, deletion{Path: path})
 	}
-	variables := map[string]any{"input": map[string]any{
-		"branch":          map[string]any{"repositoryNameWithOwner": r.FullName(), "branchName": in.Branch},
-		"expectedHeadOid": in.ExpectedHead,
-		"message":         map[string]any{"headline": in.Headline, "body": in.Body},
-		"fileChanges":     map[string]any{"additions": additions, "deletions": deletions},
-	}}
-	var data struct {
-		CreateCommitOnBranch *struct {
-			Commit *struct {
-				OID       string                `json:"oid"`
-				Tree      struct{ OID string }  `json:"tree"`
-				Signature *graphQLSignatureInfo `json:"signature"`
-			} `json:"commit"`
-		} `json:"createCommitOnBranch"`
+	var made struct {
+		Commit struct {
+			OID       string               `json:"oid"`
+			Tree      struct{ OID string } `json:"tree"`
+			Signature *struct {
+				IsValid           bool   `json:"isValid"`
+				WasSignedByGitHub bool   `json:"wasSignedByGitHub"`
+				State             string `json:"state"`
+			} `json:"signature"`
+		} `json:"commit"`
 	}
 	const op = "create commit"
-	const mutation = `mutation($input: CreateCommitOnBranchInput!) {
-  createCommitOnBranch(input: $input) { commit { oid tree { oid } signature { isValid wasSignedByGitHub state } } }
-}`
-	if err := r.mutate(ctx, op, mutation, variables, &data); err != nil {
+	err := r.mutate(ctx, op, "CreateCommitOnBranch",
+		"commit { oid tree { oid } signature { isValid wasSignedByGitHub state } }", map[string]any{
+			"branch":          map[string]any{"repositoryNameWithOwner": r.FullName(), "branchName": in.Branch},
+			"expectedHeadOid": in.ExpectedHead,
+			"message":         map[string]any{"headline": in.Headline, "body": in.Body},
+			"fileChanges":     map[string]any{"additions": additions, "deletions": deletions},
+		}, &made)
+	if err != nil {
 		return Commit{}, err
 	}
-	made := data.CreateCommitOnBranch
-	if made == nil || made.Commit == nil || made.Commit.OID == "" {
+	c := made.Commit
+	if c.OID == "" {
 		return Commit{}, &Error{Op: op, Class: Transient, Message: "GitHub gave neither a commit nor an error"}
 	}
-	c := made.Commit
 	out := Commit{
 		OID: c.OID, TreeOID: c.Tree.OID, Parents: []string{in.ExpectedHead}, Message: message(in), VerifyReason: "unsigned",
 	}
@@ -160,12 +159,6 @@ func (r *Repo) CreateCommit(ctx context.Context, in CommitInput) (Commit, error)
 		out.VerifyReason = strings.ToLower(s.State)
 	}
 	return out, nil
-}
-
-type graphQLSignatureInfo struct {
-	IsValid           bool   `json:"isValid"`
-	WasSignedByGitHub bool   `json:"wasSignedByGitHub"`
-	State             string `json:"state"`
 }
 
 func message(in CommitInput) string {

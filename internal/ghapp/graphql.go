@@ -16,9 +16,19 @@ type graphQLError struct {
 	Message string `json:"message"`
 }
 
-// mutate sends one GraphQL mutation and decodes its data into out.
-func (r *Repo) mutate(ctx context.Context, op, query string, variables map[string]any, out any) error {
-	return r.graphQL(ctx, r.writer.Client(), op, query, variables, out)
+// mutate sends the GraphQL mutation of a name ("AddReaction") and decodes what is selected of its answer into
+// out, if that is wanted.
+func (r *Repo) mutate(ctx context.Context, op, name, selection string, input map[string]any, out any) error {
+	field := strings.ToLower(name[:1]) + name[1:]
+	query := fmt.Sprintf("mutation($input: %sInput!) { %s(input: $input) { %s } }", name, field, selection)
+	data := map[string]json.RawMessage{}
+	err := r.graphQL(ctx, r.writer.Client(), op, query, map[string]any{"input": input}, &data)
+	if err == nil && out != nil {
+		if err = json.Unmarshal(data[field], out); err != nil {
+			err = &Error{Op: op, Class: Transient, Err: fmt.Errorf("decode data: %w", err)}
+		}
+	}
+	return err
 }
 
 func (r *Repo) graphQL(

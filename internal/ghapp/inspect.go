@@ -76,25 +76,17 @@ func (a *App) Installations(ctx context.Context) ([]Installation, error) {
 	if a.jwtClient == nil {
 		return nil, errNoKey
 	}
+	list, err := all("list installations", func(page github.ListOptions) ([]*github.Installation, *github.Response, error) {
+		return a.jwtClient.Apps.ListInstallations(WithPurpose(ctx, "inspect"), &page)
+	})
 	var out []Installation
-	opts := &github.ListOptions{PerPage: pageSize}
-	for range maxPages {
-		page, resp, err := a.jwtClient.Apps.ListInstallations(WithPurpose(ctx, "inspect"), opts)
-		if err != nil {
-			return nil, wrap("list installations", err)
-		}
-		for _, in := range page {
-			out = append(out, Installation{
-				ID: in.GetID(), Account: in.GetAccount().GetLogin(), Suspended: in.SuspendedAt != nil,
-				Permissions: permissionMap(in.GetPermissions()), URL: in.GetHTMLURL(),
-			})
-		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
+	for _, in := range list {
+		out = append(out, Installation{
+			ID: in.GetID(), Account: in.GetAccount().GetLogin(), Suspended: in.SuspendedAt != nil,
+			Permissions: permissionMap(in.GetPermissions()), URL: in.GetHTMLURL(),
+		})
 	}
-	return out, nil
+	return out, err
 }
 
 // Repository is one that an installation reaches.
@@ -111,26 +103,22 @@ func (a *App) Repositories(ctx context.Context, installation int64) ([]Repositor
 	client := a.client(&authorised{
 		next: a.meter, host: a.api.Host, tokens: a.tokensFor(tokenKey{installation: installation, scope: scopeMetadata}),
 	})
-	var out []Repository
-	opts := &github.ListOptions{PerPage: pageSize}
-	for range maxPages {
-		page, resp, err := client.Apps.ListRepos(WithPurpose(ctx, "inspect"), opts)
+	list, err := all("list repositories", func(page github.ListOptions) ([]*github.Repository, *github.Response, error) {
+		got, resp, err := client.Apps.ListRepos(WithPurpose(ctx, "inspect"), &page)
 		if err != nil {
-			return nil, wrap("list repositories", err)
+			return nil, resp, err
 		}
-		for _, r := range page.Repositories {
-			out = append(out, Repository{
-				Owner: r.GetOwner().GetLogin(), Name: r.GetName(), NodeID: r.GetNodeID(), DefaultBranch: r.GetDefaultBranch(),
-				Private: r.GetPrivate(),
-				Idle:    r.GetArchived() || r.GetDisabled() || r.HasIssues != nil && !r.GetHasIssues(),
-			})
-		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
+		return got.Repositories, resp, nil
+	})
+	var out []Repository
+	for _, r := range list {
+		out = append(out, Repository{
+			Owner: r.GetOwner().GetLogin(), Name: r.GetName(), NodeID: r.GetNodeID(), DefaultBranch: r.GetDefaultBranch(),
+			Private: r.GetPrivate(),
+			Idle:    r.GetArchived() || r.GetDisabled() || r.HasIssues != nil && !r.GetHasIssues(),
+		})
 	}
-	return out, nil
+	return out, err
 }
 
 // HasLabel says whether the repository has a label of that name.

@@ -142,12 +142,8 @@ func (r *Repo) UpdatePR(ctx context.Context, n int, title, body *string) error {
 // MarkReady takes a pull request out of draft. One that is not a draft is
 // refused by GitHub (Invalid).
 func (r *Repo) MarkReady(ctx context.Context, nodeID string) error {
-	const mutation = `mutation($input: MarkPullRequestReadyForReviewInput!) {
-  markPullRequestReadyForReview(input: $input) { pullRequest { isDraft } }
-}`
-	var data struct{}
-	return r.mutate(ctx, "mark pull request ready", mutation,
-		map[string]any{"input": map[string]any{"pullRequestId": nodeID}}, &data)
+	return r.mutate(ctx, "mark pull request ready", "MarkPullRequestReadyForReview", "pullRequest { isDraft }",
+		map[string]any{"pullRequestId": nodeID}, nil)
 }
 
 func (r *Repo) pullRequest(p *github.PullRequest) PR {

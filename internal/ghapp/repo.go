@@ -55,7 +55,7 @@ type Place struct {
 func (r *Repo) HTMLURL() string { return r.app.web + "/" + r.owner + "/" + r.name }
 
 // GitAuth gives the user and password for fetching over HTTPS. The token can
-// read and nothing else; it is good for two minutes at least, an hour at most.
+// read and nothing else; it is good for a minute at least, an hour at most.
 // One that was refused is not given again, if there can be another.
 func (r *Repo) GitAuth(ctx context.Context, refused string) (user, token string, err error) {
 	token, err = r.readTokens.get(ctx, refused)
@@ -210,34 +210,24 @@ func (r *Repo) React(ctx context.Context, issue int, content string) error {
 
 // Reacted says whether we have added a reaction ("eyes") to an issue.
 func (r *Repo) Reacted(ctx context.Context, issue int, content string) (bool, error) {
-	return r.reacted(ctx, content, func(opts *github.ListOptions) ([]*github.Reaction, *github.Response, error) {
-		return r.reader.Reactions.ListIssueReactions(ctx, r.owner, r.name, issue, opts)
+	return r.reacted(ctx, content, func(page github.ListOptions) ([]*github.Reaction, *github.Response, error) {
+		return r.reader.Reactions.ListIssueReactions(ctx, r.owner, r.name, issue, &page)
 	})
 }
 
 // reacted looks through pages of reactions for one of ours, of any content where content is "".
 func (r *Repo) reacted(ctx context.Context, content string,
-	list func(*github.ListOptions) ([]*github.Reaction, *github.Response, error)) (bool, error) {
-	opts := &github.ListOptions{PerPage: pageSize}
-	for range maxPages {
-		page, resp, err := list(opts)
-		if err != nil {
-			return false, wrap("list reactions", err)
+	list func(github.ListOptions) ([]*github.Reaction, *github.Response, error)) (bool, error) {
+	got, err := all("list reactions", list)
+	for _, made := range got {
+		if content != "" && made.GetContent() != content {
+			continue
 		}
-		for _, made := range page {
-			if content != "" && made.GetContent() != content {
-				continue
-			}
-			if ours, err := r.Ours(ctx, user(made.GetUser())); err != nil || ours {
-				return ours, err
-			}
+		if ours, err := r.Ours(ctx, user(made.GetUser())); err != nil || ours {
+			return ours, err
 		}
-		if resp.NextPage == 0 {
-			break
-		}
-		opts.Page = resp.NextPage
 	}
-	return false, nil
+	return false, err
 }
 
 // learnBot takes the App's bot user from what GitHub says it has made
@@ -275,32 +265,20 @@ func (r *Repo) Comment(ctx context.Context, issue int, body string) (Comment, er
 // FoldComment has GitHub fold a comment away as outdated; people can still open
 // it. Folding it again changes nothing.
 func (r *Repo) FoldComment(ctx context.Context, nodeID string) error {
-	const mutation = `mutation($input: MinimizeCommentInput!) {
-  minimizeComment(input: $input) { minimizedComment { isMinimized } }
-}`
-	var data struct{}
-	return r.mutate(ctx, "fold comment", mutation,
-		map[string]any{"input": map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}}, &data)
+	return r.mutate(ctx, "fold comment", "MinimizeComment", "minimizedComment { isMinimized }",
+		map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}, nil)
 }
 
 // Comments lists the comments on an issue, oldest first.
 func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
+	list, err := all("list comments", func(page github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
+		return r.reader.Issues.ListComments(ctx, r.owner, r.name, issue, &github.IssueListCommentsOptions{ListOptions: page})
+	})
 	var out []Comment
-	opts := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: pageSize}}
-	for range maxPages {
-		page, resp, err := r.reader.Issues.ListComments(ctx, r.owner, r.name, issue, opts)
-		if err != nil {
-			return nil, wrap("list comments", err)
-		}
-		for _, c := range page {
-			out = append(out, comment(c))
-		}
-		if resp.NextPage == 0 {
-			return out, nil
-		}
-		opts.Page = resp.NextPage
+	for _, c := range list {
+		out = append(out, comment(c))
 	}
-	return out, nil
+	return out, err
 }
 
 // FindComment gives the first comment on an issue that the App itself wrote

@@ -35,18 +35,15 @@ type ReviewComment struct {
 
 // Reviews reads the reviews of pull request n that were submitted, oldest first.
 func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
-	got, err := all(func(page github.ListOptions) ([]*github.PullRequestReview, *github.Response, error) {
+	got, err := all("list reviews", func(page github.ListOptions) ([]*github.PullRequestReview, *github.Response, error) {
 		return r.reader.PullRequests.ListReviews(ctx, r.owner, r.name, n, &page)
 	})
 	if err != nil {
-		return nil, wrap("list reviews", err)
+		return nil, err
 	}
-	comments, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
-		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
-			&github.PullRequestListCommentsOptions{ListOptions: page})
-	})
+	comments, err := r.onLines(ctx, n)
 	if err != nil {
-		return nil, wrap("list the comments of reviews", err)
+		return nil, err
 	}
 	of := map[int64][]ReviewComment{}
 	for _, c := range comments {
@@ -68,12 +65,14 @@ func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
 }
 
 // all reads a list to its end, or to maxPages.
-func all[T any](read func(github.ListOptions) ([]T, *github.Response, error)) (list []T, err error) {
+func all[T any](
+	op string, read func(github.ListOptions) ([]T, *github.Response, error),
+) (list []T, err error) {
 	page := github.ListOptions{PerPage: pageSize}
 	for range maxPages {
 		some, resp, err := read(page)
 		if err != nil {
-			return nil, err
+			return nil, wrap(op, err)
 		}
 		list = append(list, some...)
 		if resp.NextPage == 0 {

@@ -23,21 +23,19 @@ func (r *Repo) ReactToComment(ctx context.Context, comment int64, content string
 
 // ReactedToComment says whether we have added a reaction to a comment on an issue or pull request.
 func (r *Repo) ReactedToComment(ctx context.Context, comment int64) (bool, error) {
-	return r.reacted(ctx, "", func(opts *github.ListOptions) ([]*github.Reaction, *github.Response, error) {
-		return r.reader.Reactions.ListIssueCommentReactions(ctx, r.owner, r.name, comment, opts)
+	return r.reacted(ctx, "", func(page github.ListOptions) ([]*github.Reaction, *github.Response, error) {
+		return r.reader.Reactions.ListIssueCommentReactions(ctx, r.owner, r.name, comment, &page)
 	})
 }
 
 // ReactTo adds a reaction to whatever has the node id: reviews have no other
 // address. Adding it twice is adding it once.
 func (r *Repo) ReactTo(ctx context.Context, node, content string) error {
-	const mutation = `mutation($input: AddReactionInput!) { addReaction(input: $input) { clientMutationId } }`
 	names := map[string]string{
 		ReactionSeen: "EYES", ReactionYes: "THUMBS_UP", ReactionNo: "THUMBS_DOWN", ReactionStarts: "ROCKET",
 	}
-	var data struct{}
-	return r.mutate(ctx, "react in a review", mutation,
-		map[string]any{"input": map[string]any{"subjectId": node, "content": names[content]}}, &data)
+	return r.mutate(ctx, "react in a review", "AddReaction", "clientMutationId",
+		map[string]any{"subjectId": node, "content": names[content]}, nil)
 }
 
 // CommentByID reads one comment on an issue or pull request.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 
 	"github.com/google/go-github/v60/github"
 )
@@ -16,10 +14,8 @@ const (
 	maxThreads     = 500
 	threadPage     = 100
 	threadComments = 100
-	// maxFailedChecks bounds the failed checks of one commit that are told of, and
-	// maxCheckPages how many pages of its checks are looked at.
+	// maxFailedChecks bounds the failed checks of one commit that are told of.
 	maxFailedChecks = 10
-	maxCheckPages   = 10
 )
 
 // Conversation is a pull request with the conversations on its lines.
@@ -148,13 +144,7 @@ func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, er
 
 // CommentsOnLines lists what was said on lines of pull request n, oldest first.
 func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]Comment, error) {
-	list, err := all(func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
-		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
-			&github.PullRequestListCommentsOptions{ListOptions: page})
-	})
-	if err != nil {
-		return nil, wrap("list comments on lines", err)
-	}
+	list, err := r.onLines(ctx, n)
 	said := make([]Comment, 0, len(list))
 	for _, c := range list {
 		said = append(said, Comment{
@@ -162,7 +152,14 @@ func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]Comment, error) {
 			CreatedAt: c.GetCreatedAt().Time, Edited: editedOnLine(c),
 		})
 	}
-	return said, nil
+	return said, err
+}
+
+func (r *Repo) onLines(ctx context.Context, n int) ([]*github.PullRequestComment, error) {
+	return all("list comments on lines", func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
+		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
+			&github.PullRequestListCommentsOptions{ListOptions: page})
+	})
 }
 
 // editedOnLine is Comment.Edited of a comment on a line.
@@ -173,11 +170,8 @@ func editedOnLine(c *github.PullRequestComment) bool {
 // ResolveThread resolves a conversation. GitHub does not let every App do that
 // (Forbidden).
 func (r *Repo) ResolveThread(ctx context.Context, id string) error {
-	const mutation = `mutation($input: ResolveReviewThreadInput!) {
-  resolveReviewThread(input: $input) { thread { isResolved } }
-}`
-	var data struct{}
-	return r.mutate(ctx, "resolve conversation", mutation, map[string]any{"input": map[string]any{"threadId": id}}, &data)
+	return r.mutate(ctx, "resolve conversation", "ResolveReviewThread", "thread { isResolved }",
+		map[string]any{"threadId": id}, nil)
 }
 
 // FailedCheck is a check of another App that failed. Its texts are the App's,
@@ -189,49 +183,27 @@ type FailedCheck struct {
 // FailedChecks lists the newest checks of other Apps on a commit that failed or
 // timed out, ten at most.
 func (r *Repo) FailedChecks(ctx context.Context, oid string) ([]FailedCheck, error) {
-	const op = "list checks"
-	var answer struct {
-		CheckRuns []struct {
-			Name       string `json:"name"`
-			HTMLURL    string `json:"html_url"`
-			Conclusion string `json:"conclusion"`
-			App        struct {
-				ID int64 `json:"id"`
-			} `json:"app"`
-			Output struct {
-				Title   string `json:"title"`
-				Summary string `json:"summary"`
-				Text    string `json:"text"`
-			} `json:"output"`
-		} `json:"check_runs"`
-	}
-	var out []FailedCheck
-	for page := 1; page <= maxCheckPages; page++ {
-		path := fmt.Sprintf("repos/%s/%s/commits/%s/check-runs?status=completed&per_page=%d&page=%d", r.owner, r.name,
-			url.PathEscape(oid), pageSize, page)
-		req, err := r.checks.NewRequest(http.MethodGet, path, nil)
+	completed := "completed"
+	list, err := all("list checks", func(page github.ListOptions) ([]*github.CheckRun, *github.Response, error) {
+		got, resp, err := r.checks.Checks.ListCheckRunsForRef(ctx, r.owner, r.name, oid,
+			&github.ListCheckRunsOptions{Status: &completed, ListOptions: page})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
+			return nil, resp, err
 		}
-		answer.CheckRuns = nil
-		if _, err := r.checks.Do(ctx, req, &answer); err != nil {
-			return nil, wrap(op, err)
+		return got.CheckRuns, resp, nil
+	})
+	var out []FailedCheck
+	for _, c := range list {
+		failed := c.GetConclusion() == "failure" || c.GetConclusion() == "timed_out"
+		if !failed || c.GetApp().GetID() == r.app.appID || len(out) == maxFailedChecks {
+			continue
 		}
-		for _, c := range answer.CheckRuns {
-			if c.App.ID == r.app.appID || c.Conclusion != "failure" && c.Conclusion != "timed_out" {
-				continue
-			}
-			if out = append(out, FailedCheck{
-				c.Name, c.HTMLURL, c.Conclusion, c.Output.Title, c.Output.Summary, c.Output.Text,
-			}); len(out) == maxFailedChecks {
-				return out, nil
-			}
-		}
-		if len(answer.CheckRuns) < pageSize {
-			break
-		}
+		said := c.GetOutput()
+		out = append(out, FailedCheck{
+			c.GetName(), c.GetHTMLURL(), c.GetConclusion(), said.GetTitle(), said.GetSummary(), said.GetText(),
+		})
 	}
-	return out, nil
+	return out, err
 }
 
 // Denied says whether err is GitHub's word that the App may not do something, or

@@ -7,15 +7,10 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	"github.com/google/go-github/v60/github"
 )
-
-// tokenMargin is how long before its expiry a token is no longer used: an hour
-// is its whole life, and one call may take a while.
-const tokenMargin = 2 * time.Minute
 
 // meter is the lowest transport: it names the program, counts what is
 // really sent, including the tokens that are minted, and bounds its time.
@@ -55,7 +50,7 @@ type tokens struct {
 	current *ghinstallation.Transport
 }
 
-// get returns a token good for tokenMargin at least. A token equal to refused
+// get returns a token good for a minute at least, which ghinstallation sees to. A token equal to refused
 // is replaced, if there can be another.
 func (t *tokens) get(ctx context.Context, refused string) (string, error) {
 	if t.fixed != "" {
@@ -64,25 +59,17 @@ func (t *tokens) get(ctx context.Context, refused string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	ctx = WithPurpose(ctx, "token")
-	if t.current != nil {
-		expires, _, err := t.current.Expiry()
-		if err != nil || time.Until(expires) < tokenMargin {
-			t.current = nil
-		}
+	if t.current == nil {
+		t.current = t.mint()
 	}
-	if t.current != nil {
-		token, err := t.current.Token(ctx)
-		if err == nil && token != refused {
-			return token, nil
-		}
+	token, err := t.current.Token(ctx)
+	if err == nil && token == refused {
+		t.current = t.mint()
+		token, err = t.current.Token(ctx)
 	}
-	t.current = nil
-	fresh := t.mint()
-	token, err := fresh.Token(ctx)
 	if err != nil {
 		return "", mintError(err)
 	}
-	t.current = fresh
 	return token, nil
 }
 

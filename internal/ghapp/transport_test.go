@@ -98,11 +98,11 @@ func TestRenamedRepository(t *testing.T) {
 	}
 }
 
-// TestTokenNearItsEnd: a token with less than two minutes left is not used
+// TestTokenNearItsEnd: a token with less than a minute left is not used
 // again.
 func TestTokenNearItsEnd(t *testing.T) {
 	t.Parallel()
-	for life, want := range map[time.Duration]int{90 * time.Second: 2, 10 * time.Minute: 1} {
+	for life, want := range map[time.Duration]int{50 * time.Second: 2, 10 * time.Minute: 1} {
 		app := bare(t, life, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"id":3}`) })
 		for range 2 {
 			get[ghapp.RepoInfo](t)(app.Repo(1, "o", "r").Info(t.Context()))

@@ -250,6 +250,16 @@ func (r *Repo) CheckedOut(branch string) (bool, error) {
 	return strings.TrimSpace(string(head)) == "ref: "+branchRef(branch), nil
 }
 
+// Signs says whether the person's own git would sign its commits. Those that are made here are
+// not signed: the programs that do it are the person's.
+func (r *Repo) Signs(ctx context.Context) (bool, error) {
+	out, err := r.refs(ctx, call{args: []string{"config", "--type=bool", "commit.gpgSign"}, personal: true})
+	if err != nil && exitCode(err) != 1 {
+		return false, fmt.Errorf("read commit.gpgSign: %w", err)
+	}
+	return strings.TrimSpace(string(out)) == "true", nil
+}
+
 // Identity returns the name and email that the person's own git would commit
 // with.
 func (r *Repo) Identity(ctx context.Context) (name, email string, err error) {

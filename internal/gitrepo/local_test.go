@@ -252,6 +252,20 @@ func TestNamesOfTheDirectory(t *testing.T) {
 	}
 }
 
+func TestSigns(t *testing.T) {
+	t.Parallel()
+	dir := person(t, files{"a": "a"})
+	r := open(t, dir)
+	for _, value := range []string{"", "yes", "false"} {
+		if value != "" {
+			mustGit(t, dir, "config", "commit.gpgsign", value)
+		}
+		if got, err := r.Signs(t.Context()); got != (value == "yes") || err != nil {
+			t.Errorf("%q: %v, %v", value, got, err)
+		}
+	}
+}
+
 func TestIdentity(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -17,150 +17,131 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// inBothForms runs the test on a repository whose objects are loose files, and
-// on one where they are packed.
-func inBothForms(t *testing.T, fs files, test func(t *testing.T, r *Repo)) {
-	t.Helper()
-	for _, packed := range []bool{false, true} {
-		t.Run(map[bool]string{false: "loose", true: "packed"}[packed], func(t *testing.T) {
-			t.Parallel()
-			dir := person(t, fs)
-			if packed {
-				mustGit(t, dir, "gc", "-q")
-			}
-			test(t, open(t, dir))
-		})
-	}
-}
-
 func TestReadFile(t *testing.T) {
 	t.Parallel()
-	inBothForms(t, files{"a": "content", "d/e/f": "deep", "*x": "star", "l": "->a", "sp ace": "s"},
-		func(t *testing.T, r *Repo) {
-			ctx := t.Context()
-			_, head, err := r.Head(ctx)
-			if err != nil {
-				t.Fatal(err)
+	r := open(t, person(t, files{"a": "content", "d/e/f": "deep", "*x": "star", "l": "->a", "sp ace": "s"}))
+	ctx := t.Context()
+	_, head, err := r.Head(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := OID(strings.Repeat("1", 40))
+	for _, treeish := range []OID{head, headTree(t, r)} {
+		for _, tt := range []struct {
+			path, want string
+			limit      int64
+			err        error
+		}{
+			{"a", "content", 7, nil}, {"d/e/f", "deep", 100, nil}, {"sp ace", "s", 1, nil},
+			{"a", "", 6, ErrTooLarge}, {"b", "", 9, ErrNotFound}, {"d", "", 9, ErrNotFound}, {"d/e", "", 9, ErrNotFound},
+			{"a/b", "", 9, ErrNotFound}, {"l", "", 9, ErrNotFound}, {"", "", 9, ErrNotFound}, {"../a", "", 9, ErrNotFound},
+			{"/a", "", 9, ErrNotFound}, {"d//e/f", "", 9, ErrNotFound}, {"a\nb", "", 9, ErrNotFound},
+			{"?", "", 9, ErrNotFound},
+			{":(glob)*", "", 9, ErrNotFound},
+		} {
+			got, err := r.ReadFile(ctx, treeish, tt.path, tt.limit)
+			if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || string(got) != tt.want {
+				t.Errorf("%q: %q, %v; want %q, %v", tt.path, got, err, tt.want, tt.err)
 			}
-			missing := OID(strings.Repeat("1", 40))
-			for _, treeish := range []OID{head, headTree(t, r)} {
-				for _, tt := range []struct {
-					path, want string
-					limit      int64
-					err        error
-				}{
-					{"a", "content", 7, nil}, {"d/e/f", "deep", 100, nil}, {"sp ace", "s", 1, nil},
-					{"a", "", 6, ErrTooLarge}, {"b", "", 9, ErrNotFound}, {"d", "", 9, ErrNotFound}, {"d/e", "", 9, ErrNotFound},
-					{"a/b", "", 9, ErrNotFound}, {"l", "", 9, ErrNotFound}, {"", "", 9, ErrNotFound}, {"../a", "", 9, ErrNotFound},
-					{"/a", "", 9, ErrNotFound}, {"d//e/f", "", 9, ErrNotFound}, {"a\nb", "", 9, ErrNotFound},
-					{"?", "", 9, ErrNotFound},
-					{":(glob)*", "", 9, ErrNotFound},
-				} {
-					got, err := r.ReadFile(ctx, treeish, tt.path, tt.limit)
-					if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || string(got) != tt.want {
-						t.Errorf("%q: %q, %v; want %q, %v", tt.path, got, err, tt.want, tt.err)
-					}
-				}
-			}
-			for _, oid := range []OID{missing, "", "HEAD", "--help"} {
-				if _, err := r.ReadFile(ctx, oid, "a", 9); !errors.Is(err, ErrNotFound) {
-					t.Errorf("in %q: %v", oid, err)
-				}
-				if _, err := r.Blob(ctx, oid, 9); !errors.Is(err, ErrNotFound) {
-					t.Errorf("blob %q: %v", oid, err)
-				}
-				if _, err := r.CommitInfo(ctx, oid); !errors.Is(err, ErrNotFound) {
-					t.Errorf("commit %q: %v", oid, err)
-				}
-			}
-			if _, err := r.Blob(ctx, head, 1000); !errors.Is(err, ErrNotFound) {
-				t.Errorf("a commit read as a blob: %v", err)
-			}
-			for _, ref := range []string{"HEAD", "main", "refs/heads/main", string(head)} {
-				if got, err := r.Resolve(ctx, ref); err != nil || got != head {
-					t.Errorf("%s: %s, %v", ref, got, err)
-				}
-			}
-			for _, ref := range []string{
-				"nonesuch", string(missing), "-h", "HEAD~1", "main^{tree}", "a b", "", "@{-1}", ":/First",
-			} {
-				if got, err := r.Resolve(ctx, ref); !errors.Is(err, ErrNotFound) {
-					t.Errorf("%q: %s, %v", ref, got, err)
-				}
-			}
-		})
+		}
+	}
+	for _, oid := range []OID{missing, "", "HEAD", "--help"} {
+		if _, err := r.ReadFile(ctx, oid, "a", 9); !errors.Is(err, ErrNotFound) {
+			t.Errorf("in %q: %v", oid, err)
+		}
+		if _, err := r.Blob(ctx, oid, 9); !errors.Is(err, ErrNotFound) {
+			t.Errorf("blob %q: %v", oid, err)
+		}
+		if _, err := r.CommitInfo(ctx, oid); !errors.Is(err, ErrNotFound) {
+			t.Errorf("commit %q: %v", oid, err)
+		}
+	}
+	if _, err := r.Blob(ctx, head, 1000); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a commit read as a blob: %v", err)
+	}
+	for _, ref := range []string{"HEAD", "main", "refs/heads/main", string(head)} {
+		if got, err := r.Resolve(ctx, ref); err != nil || got != head {
+			t.Errorf("%s: %s, %v", ref, got, err)
+		}
+	}
+	for _, ref := range []string{
+		"nonesuch", string(missing), "-h", "HEAD~1", "main^{tree}", "a b", "", "@{-1}", ":/First",
+	} {
+		if got, err := r.Resolve(ctx, ref); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%q: %s, %v", ref, got, err)
+		}
+	}
 }
 
 func TestTreeWith(t *testing.T) {
 	t.Parallel()
 	fs := files{"a": "a", "d/x": "x", "d/e/y": "y", ".ralph/7/progress.md": "p", "a.b": "ab", "a0": "a0"}
-	inBothForms(t, fs, func(t *testing.T, r *Repo) {
-		ctx := t.Context()
-		base := headTree(t, r)
-		for name, tt := range map[string]struct {
-			edits []TreeEdit
-			want  string
-		}{
-			"nothing": {nil, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
-			"put": {
-				[]TreeEdit{{Path: "a/z", Data: []byte("z")}, {Path: "n/m", Data: []byte("n")}},
-				".ralph/7/progress.md a.b a/z a0 d/e/y d/x n/m",
+	r := open(t, person(t, fs))
+	ctx := t.Context()
+	base := headTree(t, r)
+	for name, tt := range map[string]struct {
+		edits []TreeEdit
+		want  string
+	}{
+		"nothing": {nil, ".ralph/7/progress.md a a.b a0 d/e/y d/x"},
+		"put": {
+			[]TreeEdit{{Path: "a/z", Data: []byte("z")}, {Path: "n/m", Data: []byte("n")}},
+			".ralph/7/progress.md a.b a/z a0 d/e/y d/x n/m",
+		},
+		"remove a directory": {[]TreeEdit{{Path: ".ralph", Remove: true}}, "a a.b a0 d/e/y d/x"},
+		"remove the last":    {[]TreeEdit{{Path: ".ralph/7/progress.md", Remove: true}}, "a a.b a0 d/e/y d/x"},
+		"remove what is not": {
+			[]TreeEdit{{Path: "q/w/e", Remove: true}, {Path: "a/x", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
+		},
+		"file for directory": {[]TreeEdit{{Path: "d", Data: []byte("f")}}, ".ralph/7/progress.md a a.b a0 d"},
+		"remove, put again": {
+			[]TreeEdit{{Path: "d", Remove: true}, {Path: "d/x", Data: []byte("x")}}, ".ralph/7/progress.md a a.b a0 d/x",
+		},
+		"put, remove again": {
+			[]TreeEdit{{Path: "n/m", Data: []byte("x")}, {Path: "n", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
+		},
+		"everything goes": {
+			[]TreeEdit{
+				{Path: "a", Remove: true}, {Path: "a.b", Remove: true}, {Path: "a0", Remove: true}, {Path: "d", Remove: true},
+				{Path: ".ralph", Remove: true},
 			},
-			"remove a directory": {[]TreeEdit{{Path: ".ralph", Remove: true}}, "a a.b a0 d/e/y d/x"},
-			"remove the last":    {[]TreeEdit{{Path: ".ralph/7/progress.md", Remove: true}}, "a a.b a0 d/e/y d/x"},
-			"remove what is not": {
-				[]TreeEdit{{Path: "q/w/e", Remove: true}, {Path: "a/x", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
-			},
-			"file for directory": {[]TreeEdit{{Path: "d", Data: []byte("f")}}, ".ralph/7/progress.md a a.b a0 d"},
-			"remove, put again": {
-				[]TreeEdit{{Path: "d", Remove: true}, {Path: "d/x", Data: []byte("x")}}, ".ralph/7/progress.md a a.b a0 d/x",
-			},
-			"put, remove again": {
-				[]TreeEdit{{Path: "n/m", Data: []byte("x")}, {Path: "n", Remove: true}}, ".ralph/7/progress.md a a.b a0 d/e/y d/x",
-			},
-			"everything goes": {
-				[]TreeEdit{
-					{Path: "a", Remove: true}, {Path: "a.b", Remove: true}, {Path: "a0", Remove: true}, {Path: "d", Remove: true},
-					{Path: ".ralph", Remove: true},
-				},
-				"",
-			},
-			"deep in a directory": {
-				[]TreeEdit{{Path: "d/e/y", Remove: true}, {Path: "d/e/z", Mode: ModeExecutable, Data: []byte("z")}},
-				".ralph/7/progress.md a a.b a0 d/e/z d/x",
-			},
-		} {
-			tree, err := r.TreeWith(ctx, base, tt.edits)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				continue
-			}
-			if got := strings.Join(treePaths(t, r, tree), " "); got != tt.want {
-				t.Errorf("%s: %q, want %q", name, got, tt.want)
-			}
-			for dir := range strings.FieldsSeq(mustGit(t, r.Top(), "ls-tree", "-r", "-d", "--name-only", string(tree))) {
-				if !strings.Contains(" "+tt.want, " "+dir+"/") {
-					t.Errorf("%s: the directory %s is empty", name, dir)
-				}
-			}
-			// git itself builds the same tree from the same entries.
-			mustGit(t, r.Top(), "read-tree", string(tree))
-			if got := mustGit(t, r.Top(), "write-tree"); got != string(tree) {
-				t.Errorf("%s: %s, git says %s", name, tree, got)
+			"",
+		},
+		"deep in a directory": {
+			[]TreeEdit{{Path: "d/e/y", Remove: true}, {Path: "d/e/z", Mode: ModeExecutable, Data: []byte("z")}},
+			".ralph/7/progress.md a a.b a0 d/e/z d/x",
+		},
+	} {
+		tree, err := r.TreeWith(ctx, base, tt.edits)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := strings.Join(treePaths(t, r, tree), " "); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		for dir := range strings.FieldsSeq(mustGit(t, r.Top(), "ls-tree", "-r", "-d", "--name-only", string(tree))) {
+			if !strings.Contains(" "+tt.want, " "+dir+"/") {
+				t.Errorf("%s: the directory %s is empty", name, dir)
 			}
 		}
-		for _, bad := range []TreeEdit{
-			{Path: "../x"}, {Path: ""}, {Path: ".git/config"}, {Path: "/x"}, {Path: "x", Mode: 0o40000}, {Path: "x", OID: "zz"},
-			{Path: "x/.GIT/y", Remove: true},
-		} {
-			if tree, err := r.TreeWith(ctx, base, []TreeEdit{bad}); err == nil {
-				t.Errorf("%+v gave %s", bad, tree)
-			}
+		// git itself builds the same tree from the same entries.
+		mustGit(t, r.Top(), "read-tree", string(tree))
+		if got := mustGit(t, r.Top(), "write-tree"); got != string(tree) {
+			t.Errorf("%s: %s, git says %s", name, tree, got)
 		}
-		if _, err := r.TreeWith(ctx, OID(strings.Repeat("1", 40)), []TreeEdit{{Path: "x"}}); err == nil {
-			t.Error("edited a tree that does not exist")
+	}
+	for _, bad := range []TreeEdit{
+		{Path: "../x"}, {Path: ""}, {Path: ".git/config"}, {Path: "/x"}, {Path: "x", Mode: 0o40000}, {Path: "x", OID: "zz"},
+		{Path: "x/.GIT/y", Remove: true},
+	} {
+		if tree, err := r.TreeWith(ctx, base, []TreeEdit{bad}); err == nil {
+			t.Errorf("%+v gave %s", bad, tree)
 		}
-	})
+	}
+	if _, err := r.TreeWith(ctx, OID(strings.Repeat("1", 40)), []TreeEdit{{Path: "x"}}); err == nil {
+		t.Error("edited a tree that does not exist")
+	}
 }
 
 func TestDiffAgreesWithGit(t *testing.T) {
@@ -168,74 +149,73 @@ func TestDiffAgreesWithGit(t *testing.T) {
 	fs := files{
 		"a": "1\n2\n", "b*": "x", "d/x": "x\n", "d/e/y": "y\n", "l": "->a", "f-g": "f", "to-dir": "t", "bin": "a\x00b",
 	}
-	inBothForms(t, fs, func(t *testing.T, r *Repo) {
-		ctx := t.Context()
-		base := headTree(t, r)
-		tree, err := r.TreeWith(ctx, base, []TreeEdit{
-			{Path: "a", Data: []byte("1\n3\n4\n")}, {Path: "b", Data: []byte("x")}, {Path: "d/e", Remove: true},
-			{Path: "l", Data: []byte("file\n")}, {Path: "to-dir/x", Data: []byte("t\n")}, {Path: "f/n", Data: []byte("n\n")},
-			{Path: "bin", Data: []byte("\x00")},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, pair := range [][2]OID{{base, tree}, {tree, base}, {"", tree}, {base, base}} {
-			changes, err := r.Diff(ctx, pair[0], pair[1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, c := range changes {
-				old, now := c.OldOID, c.NewOID
-				if old == "" {
-					old = noOID
-				}
-				if now == "" {
-					now = noOID
-				}
-				got = append(got, fmt.Sprintf(":%06o %06o %s %s %v\t%s", c.OldMode, c.NewMode, old, now, c.Status, c.Path))
-			}
-			from := pair[0]
-			if from == "" {
-				from = OID(mustGit(t, r.Top(), "hash-object", "-t", "tree", "-w", "/dev/null"))
-			}
-			var want []string
-			if out := mustGit(t, r.Top(), "diff-tree", "-r", "--raw", "--no-abbrev", "--no-renames", string(from),
-				string(pair[1])); out != "" {
-				want = strings.Split(out, "\n")
-			}
-			if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
-				t.Error(diff)
-			}
-		}
-		patch, err := r.Patch(ctx, base, tree, []string{"a", "f"}, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Contains(patch, []byte("-2\n+3\n+4\n")) || !bytes.Contains(patch, []byte("b/f/n")) ||
-			bytes.Contains(patch, []byte("to-dir")) {
-			t.Errorf("patch\n%s", patch)
-		}
-		if late, err := r.patch(ctx, base, tree, nil, 1<<20, time.Nanosecond); !errors.Is(err, ErrTooLarge) || len(late) > 0 {
-			t.Errorf("a patch that takes too long: %q, %v", late, err)
-		}
-		ended, end := context.WithCancel(ctx)
-		end()
-		if _, err := r.patch(ended, base, tree, nil, 1<<20, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTooLarge) {
-			t.Errorf("a patch that nobody waits for: %v", err)
-		}
-		if cut, err := r.Patch(ctx, base, tree, nil, 20); !errors.Is(err, ErrTooLarge) || len(cut) != 20 {
-			t.Errorf("cut to %q, %v", cut, err)
-		}
-		for _, bad := range []string{"-p", "../x", "", "/x"} {
-			if _, err := r.Patch(ctx, base, tree, []string{bad}, 100); err == nil && bad != "-p" {
-				t.Errorf("took path %q", bad)
-			}
-		}
-		if _, err := r.Diff(ctx, base, "HEAD"); !errors.Is(err, ErrNotFound) {
-			t.Errorf("diff to HEAD: %v", err)
-		}
+	r := open(t, person(t, fs))
+	ctx := t.Context()
+	base := headTree(t, r)
+	tree, err := r.TreeWith(ctx, base, []TreeEdit{
+		{Path: "a", Data: []byte("1\n3\n4\n")}, {Path: "b", Data: []byte("x")}, {Path: "d/e", Remove: true},
+		{Path: "l", Data: []byte("file\n")}, {Path: "to-dir/x", Data: []byte("t\n")}, {Path: "f/n", Data: []byte("n\n")},
+		{Path: "bin", Data: []byte("\x00")},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][2]OID{{base, tree}, {tree, base}, {"", tree}, {base, base}} {
+		changes, err := r.Diff(ctx, pair[0], pair[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range changes {
+			old, now := c.OldOID, c.NewOID
+			if old == "" {
+				old = noOID
+			}
+			if now == "" {
+				now = noOID
+			}
+			got = append(got, fmt.Sprintf(":%06o %06o %s %s %v\t%s", c.OldMode, c.NewMode, old, now, c.Status, c.Path))
+		}
+		from := pair[0]
+		if from == "" {
+			from = OID(mustGit(t, r.Top(), "hash-object", "-t", "tree", "-w", "/dev/null"))
+		}
+		var want []string
+		if out := mustGit(t, r.Top(), "diff-tree", "-r", "--raw", "--no-abbrev", "--no-renames", string(from),
+			string(pair[1])); out != "" {
+			want = strings.Split(out, "\n")
+		}
+		if diff := cmp.Diff(sorted(want), sorted(got)); diff != "" {
+			t.Error(diff)
+		}
+	}
+	patch, err := r.Patch(ctx, base, tree, []string{"a", "f"}, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(patch, []byte("-2\n+3\n+4\n")) || !bytes.Contains(patch, []byte("b/f/n")) ||
+		bytes.Contains(patch, []byte("to-dir")) {
+		t.Errorf("patch\n%s", patch)
+	}
+	if late, err := r.patch(ctx, base, tree, nil, 1<<20, time.Nanosecond); !errors.Is(err, ErrTooLarge) || len(late) > 0 {
+		t.Errorf("a patch that takes too long: %q, %v", late, err)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if _, err := r.patch(ended, base, tree, nil, 1<<20, time.Hour); !errors.Is(err, context.Canceled) || errors.Is(err, ErrTooLarge) {
+		t.Errorf("a patch that nobody waits for: %v", err)
+	}
+	if cut, err := r.Patch(ctx, base, tree, nil, 20); !errors.Is(err, ErrTooLarge) || len(cut) != 20 {
+		t.Errorf("cut to %q, %v", cut, err)
+	}
+	for _, bad := range []string{"-p", "../x", "", "/x"} {
+		if _, err := r.Patch(ctx, base, tree, []string{bad}, 100); err == nil && bad != "-p" {
+			t.Errorf("took path %q", bad)
+		}
+	}
+	if _, err := r.Diff(ctx, base, "HEAD"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("diff to HEAD: %v", err)
+	}
 }
 
 func TestCommitTreeCleansAndRefuses(t *testing.T) {

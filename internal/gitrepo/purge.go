@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -15,20 +13,32 @@ import (
 )
 
 // Purge removes the untracked files and directories, ignored ones included,
-// whose path below the directory match picks. What is nested deeper than a tree may be
+// whose path below the directory match picks. What is nested deeper than [fstree.MaxDepth]
 // stays.
 func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) error {
 	x, err := w.load()
 	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
-	root, err := openDir(w.dir)
-	if err != nil {
-		return fmt.Errorf("purge: %w", err)
+	var picked []string
+	err = fstree.Walk(ctx, w.dir, func(e fstree.Entry) error {
+		_, file := x.byPath[e.Path]
+		_, parent := x.dirs[e.Path]
+		switch {
+		case e.Path == ".git":
+			return fs.SkipDir
+		case !file && !parent && match(e.Path):
+			picked = append(picked, e.Path)
+			return fs.SkipDir
+		case e.IsDir() && e.Perm()&0o700 != 0o700: // to look into it
+			return fstree.ChmodAt(e.Dir, e.Name, 0o700)
+		}
+		return nil
+	})
+	if err == nil {
+		err = w.remove(ctx, picked)
 	}
-	defer func() { _ = root.Close() }()
-	p := purger{index: x, match: match}
-	if err := p.dir(ctx, root, "", 0); err != nil {
+	if err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
 	return nil
@@ -37,107 +47,41 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 // RemoveNested removes the .git of directories that a Snapshot found one in. What
 // is gone meanwhile, or is no directory any more, is left alone.
 func (w *Worktree) RemoveNested(ctx context.Context, dirs []string) error {
-	root, err := openDir(w.dir)
-	if err != nil {
+	var gits []string
+	for _, dir := range dirs {
+		gits = append(gits, dir+"/.git")
+	}
+	if err := w.remove(ctx, gits); err != nil {
 		return fmt.Errorf("remove nested repositories: %w", err)
 	}
-	defer func() { _ = root.Close() }()
-	for _, dir := range dirs {
-		if err := removeGit(ctx, root, strings.Split(dir, "/")); err != nil {
-			return fmt.Errorf("remove the nested repository %s: %w", quotePath(dir), err)
+	return nil
+}
+
+// remove removes what is at paths, with all that is below. No link is followed.
+func (w *Worktree) remove(ctx context.Context, paths []string) error {
+	root, err := openDir(w.dir)
+	if err != nil {
+		return err
+	}
+	stack := &dirStack{root: root}
+	defer func() { stack.cut(0); _ = root.Close() }()
+	slices.Sort(paths) // so that each directory is opened once
+	for _, path := range paths {
+		parent, name := splitPath(path)
+		dir, err := stack.find(parent)
+		if err == nil {
+			err = fstree.RemoveAt(ctx, dir, name)
+		}
+		if err != nil && !isGone(err) {
+			return fmt.Errorf("%s: %w", quotePath(path), err)
 		}
 	}
 	return nil
 }
 
-// removeGit removes the .git of the directory that the names lead to.
-func removeGit(ctx context.Context, dir *os.File, names []string) error {
-	if len(names) == 0 {
-		return fstree.RemoveAt(ctx, dir, ".git")
-	}
-	sub, err := fstree.OpenDirAt(dir, names[0])
-	if isGone(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sub.Close() }()
-	return removeGit(ctx, sub, names[1:])
-}
-
-type purger struct {
-	index *index
-	match func(path string) bool
-}
-
-func (p *purger) dir(ctx context.Context, dir *os.File, prefix string, depth int) error {
-	removed := false
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		entries, err := dir.ReadDir(batchSize)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		for _, entry := range entries {
-			gone, err := p.entry(ctx, dir, prefix+entry.Name(), entry.IsDir(), depth)
-			if err != nil {
-				return err
-			}
-			removed = removed || gone
-		}
-		if len(entries) > 0 {
-			continue
-		}
-		if !removed {
-			return nil
-		}
-		// Names that go away while a directory is read may hide others.
-		removed = false
-		if _, err := dir.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-	}
-}
-
 // isGone says whether there is nothing at a path, or no directory on the way to it.
 func isGone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
-}
-
-// entry removes what matches, and says whether it did; another directory it enters.
-func (p *purger) entry(ctx context.Context, dir *os.File, path string, isDir bool, depth int) (removed bool, err error) {
-	_, name := splitPath(path)
-	if path == ".git" {
-		return false, nil
-	}
-	_, file := p.index.byPath[path]
-	_, parent := p.index.dirs[path]
-	if !file && !parent && p.match(path) {
-		return true, fstree.RemoveAt(ctx, dir, name)
-	}
-	if !isDir || depth == maxDepth {
-		return false, nil
-	}
-	return false, p.sub(ctx, dir, name, path, depth)
-}
-
-func (p *purger) sub(ctx context.Context, parent *os.File, name, path string, depth int) error {
-	info, err := lstatAt(parent, name)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.isDir() {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	dir, err := fstree.EnterAt(parent, name, info.perm)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = dir.Close() }()
-	return p.dir(ctx, dir, path+"/", depth+1)
 }
 
 // RemoveAll is [fstree.RemoveAll].

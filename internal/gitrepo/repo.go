@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +147,7 @@ func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
 	if !to.Valid() || (from != "" && !from.Valid()) {
 		return nil, fmt.Errorf("log %s..%s: %w", quote(string(from)), quote(string(to)), ErrNotFound)
 	}
-	args := []string{"rev-list", "--topo-order", "--header", string(to)}
+	args := []string{"rev-list", "--topo-order", string(to)}
 	if from != "" {
 		args = append(args, "^"+string(from))
 	}
@@ -157,38 +156,14 @@ func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
 		return nil, fmt.Errorf("log: %w", err)
 	}
 	var infos []CommitInfo
-	// Each record is the name, a line feed, the commit and a NUL.
-	for record := range bytes.SplitSeq(bytes.TrimSuffix(out, []byte{0}), []byte{0}) {
-		if len(record) == 0 {
-			continue
-		}
-		name, data, _ := bytes.Cut(record, []byte("\n"))
-		oid, err := ParseOID(string(name))
+	for name := range strings.FieldsSeq(string(out)) {
+		info, err := r.CommitInfo(ctx, OID(name))
 		if err != nil {
 			return nil, fmt.Errorf("log: %w", err)
-		}
-		// --header indents the message by four spaces.
-		info, err := parseCommit(oid, unindent(data))
-		if err != nil {
-			return nil, err
 		}
 		infos = append(infos, info)
 	}
 	return infos, nil
-}
-
-func unindent(commit []byte) []byte {
-	head, message, ok := bytes.Cut(commit, []byte("\n\n"))
-	if !ok {
-		return commit
-	}
-	var b bytes.Buffer
-	b.Write(head)
-	b.WriteString("\n\n")
-	for line := range bytes.Lines(message) {
-		b.Write(bytes.TrimPrefix(line, []byte("    ")))
-	}
-	return b.Bytes()
 }
 
 func parseCommit(oid OID, data []byte) (CommitInfo, error) {

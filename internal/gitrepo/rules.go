@@ -135,7 +135,7 @@ func (r *ruleFiles) ignores(paths []string) (map[string]bool, error) {
 		question.WriteString("./" + strings.TrimSuffix(p, "/") + "\x00") // a colon at the start has a meaning
 	}
 	err := r.asker.ask(r.limit, func(w io.Writer) error {
-		_, err := question.WriteTo(w)
+		_, err := w.Write(question.Bytes())
 		return err
 	}, func(in *bufio.Reader) error {
 		for _, p := range paths {

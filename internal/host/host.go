@@ -154,9 +154,8 @@ type Host struct {
 }
 
 var (
-	_ loop.WorkTree = (*Host)(nil)
-	_ loop.Trees    = (*Host)(nil)
-	_ loop.Runner   = (*Host)(nil)
+	_ loop.Work   = (*Host)(nil)
+	_ loop.Runner = (*Host)(nil)
 )
 
 // New makes a host. It does no input or output yet.
@@ -177,7 +176,7 @@ func (h *Host) starts() string        { return filepath.Join(h.cfg.Dir, "starts"
 func (h *Host) lanesDir() string      { return filepath.Join(h.cfg.Dir, "lanes") }
 func (h *Host) start(n string) string { return filepath.Join(h.starts(), n) }
 
-// Open implements loop.WorkTree.
+// Open implements loop.Work.
 func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if err := h.room(); err != nil {
 		return loop.Opened{}, err

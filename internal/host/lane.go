@@ -16,7 +16,7 @@ import (
 // Lane is what an agent works in beside others: see [loop.Engine]. It has a directory of its own below that of the run, with
 // its work tree, its checks and its caches; it shares the objects with the run, so that
 // what it made can be folded.
-func (h *Host) Lane(n int) (loop.WorkTree, loop.Runner) {
+func (h *Host) Lane(n int) (loop.Work, loop.Runner) {
 	lane := h.lane(n)
 	return lane, lane
 }
@@ -57,7 +57,7 @@ func (h *Host) beginLane(tree gitrepo.OID) (begun bool, err error) {
 	return true, h.plainNote(tree)
 }
 
-// Fold implements loop.Trees.
+// Fold implements loop.Work.
 func (h *Host) Fold(ctx context.Context, base, ours, theirs string) (string, []string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {

@@ -82,7 +82,7 @@ func (h *Host) withoutSecrets(ctx context.Context, doc *progress.Doc) (*progress
 	return masked, nil
 }
 
-// Secrets implements loop.Trees. A secret that stood in one of the changed
+// Secrets implements loop.Work. A secret that stood in one of the changed
 // files before is no news, wherever it moved.
 func (h *Host) Secrets(ctx context.Context, from, to string) ([]gate.Leak, error) {
 	repo, err := h.Repo(ctx)

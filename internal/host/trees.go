@@ -11,7 +11,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 )
 
-// Progress implements loop.Trees.
+// Progress implements loop.Work.
 func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *Host) Progress(ctx context.Context, tree, path string) (_ *progress.Doc
 	return doc, "", err
 }
 
-// Names implements loop.Trees.
+// Names implements loop.Work.
 func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -54,16 +54,7 @@ func (h *Host) Names(ctx context.Context, tree string) ([]string, error) {
 	return repo.Names(ctx, gitrepo.OID(tree))
 }
 
-// Files implements loop.Trees.
-func (h *Host) Files(ctx context.Context, tree string) ([]string, error) {
-	repo, err := h.Repo(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return repo.Files(ctx, gitrepo.OID(tree))
-}
-
-// Changes implements loop.Trees.
+// Changes implements loop.Work.
 func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -82,7 +73,7 @@ func (h *Host) Changes(ctx context.Context, from, to string) ([]loop.Change, err
 	return changes, nil
 }
 
-// File implements loop.Trees.
+// File implements loop.Work.
 func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte, bool, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -98,7 +89,7 @@ func (h *Host) File(ctx context.Context, tree, path string, limit int64) ([]byte
 	return src, true, nil
 }
 
-// Patch implements loop.Trees.
+// Patch implements loop.Work.
 func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -111,7 +102,7 @@ func (h *Host) Patch(ctx context.Context, from, to string, limit int) (string, e
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// With implements loop.Trees.
+// With implements loop.Work.
 func (h *Host) With(ctx context.Context, tree, path string, content []byte) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -121,7 +112,7 @@ func (h *Host) With(ctx context.Context, tree, path string, content []byte) (str
 	return string(oid), err
 }
 
-// Without implements loop.Trees.
+// Without implements loop.Work.
 func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {
@@ -131,7 +122,7 @@ func (h *Host) Without(ctx context.Context, tree, dir string) (string, error) {
 	return string(oid), err
 }
 
-// Has implements loop.Trees. What is in no commit stays in the run's own repository for as
+// Has implements loop.Work. What is in no commit stays in the run's own repository for as
 // long as the run: what has not passed its checks stays out of the source.
 func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	repo, err := h.Repo(ctx)
@@ -141,7 +132,7 @@ func (h *Host) Has(ctx context.Context, tree string) (bool, error) {
 	return repo.HasTree(ctx, gitrepo.OID(tree))
 }
 
-// Restore implements loop.Trees.
+// Restore implements loop.Work.
 func (h *Host) Restore(ctx context.Context, tree, from string, paths []string) (string, error) {
 	repo, err := h.Repo(ctx)
 	if err != nil {

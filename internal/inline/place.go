@@ -1,16 +1,22 @@
 package inline
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
@@ -419,6 +425,40 @@ func isAnother(p plan.Plan, last loop.State) bool {
 	return !slices.ContainsFunc(p.Tasks, func(t run.Task) bool { return titles[t.Title] })
 }
 
+// sayConfig says that the repository's file in the person's checkout is not the one that
+// counts, which stands on the default branch.
+func (c *checkout) sayConfig(ctx context.Context) error {
+	v, err := c.view(ctx)
+	if err != nil {
+		return err
+	}
+	def, at := v.defaultBranch()
+	if at == "" {
+		return nil
+	}
+	for _, spelled := range []string{"ralph.yaml", "ralph.json"} {
+		name := path.Join(path.Dir(config.RepoPath), spelled)
+		if _, err := os.Lstat(filepath.Join(c.repo.Top(), filepath.FromSlash(name))); err == nil {
+			c.say("! %s is not read: its name has to be %s", name, config.RepoPath)
+		}
+	}
+	here, err := os.ReadFile(filepath.Join(c.repo.Top(), filepath.FromSlash(config.RepoPath)))
+	if err != nil {
+		return nil //nolint:nilerr // a checkout without it says nothing
+	}
+	there, found, err := host.ReadConfig(ctx, c.repo, at, "")
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		c.say("! %s is not committed on %s: its settings do not count", config.RepoPath, def)
+	case !there.TooLarge && !bytes.Equal(here, there.Source):
+		c.say("! %s in your checkout is not what %s has: its changes do not count until they are committed there",
+			config.RepoPath, def)
+	}
+	return nil
+}
+
 // sayWhere says where the commits of a run go.
 func (c *checkout) sayWhere(ctx context.Context, s loop.State, dir string) error {
 	if s.NoCommit {
@@ -434,5 +474,9 @@ func (c *checkout) sayWhere(ctx context.Context, s loop.State, dir string) error
 	}
 	c.say("%s", p.words(current))
 	c.say("agents work in %s", dir)
-	return nil
+	signs, err := c.repo.Signs(ctx)
+	if signs {
+		c.say("commits are not signed, though commit.gpgSign is set: sign them before you publish them")
+	}
+	return err
 }

@@ -101,7 +101,7 @@ func (o Options) open(ctx context.Context, place *checkout, s loop.State) (_ loo
 	defer func() { err = errors.Join(err, gitrepo.RemoveAll(dir)) }()
 	h := host.New(o.hostConfig(place, filepath.Join(dir, "run")))
 	defer h.Close()
-	e := &loop.Engine{WorkTree: h, Trees: h, Publisher: place, Now: o.Now}
+	e := &loop.Engine{Work: h, Publisher: place, Now: o.Now}
 	s, _, err = e.Step(ctx, s)
 	return s, err
 }

@@ -206,7 +206,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 func (o Options) driver(h *host.Host, place *checkout, rec *record) loop.Driver {
 	return loop.Driver{
 		Engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: place.keepAttempt(h),
+			Work: h, Runner: h, Beside: h.Lane, Publisher: place, KeepAttempt: place.keepAttempt(h),
 			Now: o.Now, Emit: h.Witness(o.Emit),
 		},
 		Save: func(ctx context.Context, s loop.State) error {
@@ -276,6 +276,9 @@ func (o Options) hostConfig(place *checkout, dir string) host.Config {
 
 // begin is the state of a new run of that id. last is how the plan's last run ended.
 func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, last loop.State) (loop.State, error) {
+	if err := place.sayConfig(ctx); err != nil {
+		return loop.State{}, err
+	}
 	if !o.AllowDirty {
 		dirty, err := place.repo.Dirty(ctx)
 		if err != nil {

@@ -28,7 +28,7 @@ func (e *Engine) stepBeside(ctx context.Context, s *State) (Next, error) {
 	var delayed error
 	lands := s.Stage == stageLand || s.Stage == stageShow
 	for i := -1; i < len(s.Calls); i++ {
-		v := s.copied()
+		v := s.clone()
 		next, err := e.stepOf(ctx, &v, i)
 		if delay, ok := errors.AsType[*Delay](err); ok && !lands {
 			delayed = err
@@ -81,11 +81,11 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 		}
 		return next, err
 	}
-	if s.Calls[i].queued() {
+	if s.Calls[i].inLine() {
 		return Next{Kind: Wait}, nil
 	}
 	own := *e
-	own.WorkTree, own.Runner = e.Beside(s.Calls[i].WorkTree)
+	own.Work, own.Runner = e.Beside(s.Calls[i].WorkTree)
 	s.Call, s.Calls[i] = s.Calls[i], s.Call
 	next, done, err := own.stepCall(ctx, s)
 	if err == nil && s.End != "" { // what ended the run has nothing left to do, should the run go on after all
@@ -134,8 +134,8 @@ func (s *State) paid() bool {
 	return slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Stage == stagePropose && c.Ended == nil })
 }
 
-// queued says whether what an agent left waits for the run to take it.
-func (c *Call) queued() bool {
+// inLine says whether what an agent left waits for the run to take it.
+func (c *Call) inLine() bool {
 	return c.Stage == stagePropose && c.Process == nil && (c.Ended == nil || c.Ended.Outcome == AgentOverTaskBudget)
 }
 
@@ -152,7 +152,7 @@ func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, 
 	case s.StopAfterCall != "" && s.Stage == stageStart:
 		return Next{}, true, e.forget(ctx, s)
 	case s.Stage == stagePropose:
-		if err := e.forget(ctx, s); err != nil || s.queued() {
+		if err := e.forget(ctx, s); err != nil || s.inLine() {
 			return Next{}, false, err
 		}
 	case s.Stage == stageStart && e.Held != nil:
@@ -180,7 +180,7 @@ func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (N
 		}
 	}
 	for i := range s.Calls {
-		if s.Calls[i].queued() {
+		if s.Calls[i].inLine() {
 			if s.Kept != nil {
 				e.loseKept(s)
 			}
@@ -194,7 +194,7 @@ func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (N
 // run. Failed and unfinished work at the task goes along.
 func (e *Engine) callBeside(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
 	goesOn := s.TaskID == task.ID
-	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+	if next, handled, err := e.splitUnfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
 	if next, err := e.call(ctx, s, doc, task); err != nil || s.Stage != stageStart || s.Job != prompt.JobBuild {
@@ -232,7 +232,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 	p := s.Proposal
 	if there = there && task.Actionable() && !s.Dropped; there {
 		var err error
-		if there, err = e.Trees.Has(ctx, p.Left); err != nil {
+		if there, err = e.Work.Has(ctx, p.Left); err != nil {
 			return Next{}, fmt.Errorf("look for the work at %s: %w", s.TaskID, err)
 		}
 	}
@@ -252,7 +252,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 			if p.Failed != "" || p.Claim.Kind == prompt.ClaimFailed || p.Claim.Kind == prompt.ClaimBlocked {
 				return Next{}, e.leaveOut(ctx, s)
 			}
-			return e.sendBack(ctx, s, from, "Both changed "+listed(conflicts)+".")
+			return e.sendBack(ctx, s, from, "Both changed "+listPaths(conflicts)+".")
 		}
 		p.Left = tree
 		if found, conflicts, err = e.foldTrees(ctx, s, from, found); err != nil {
@@ -271,7 +271,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 
 // leaveOut gives up what the call at hand did to the files. What it said is all that counts.
 func (e *Engine) leaveOut(ctx context.Context, s *State) error {
-	tree, err := e.Trees.Restore(ctx, s.HeadTree, s.Proposal.Left, []string{s.ProgressPath})
+	tree, err := e.Work.Restore(ctx, s.HeadTree, s.Proposal.Left, []string{s.ProgressPath})
 	if err != nil {
 		return fmt.Errorf("leave out the work at %s: %w", s.TaskID, err)
 	}
@@ -284,23 +284,23 @@ func (e *Engine) leaveOut(ctx context.Context, s *State) error {
 func (e *Engine) foldTrees(ctx context.Context, s *State, from, work string) (tree string, conflicts []string, err error) {
 	plain := work
 	if own := s.Subject.HostFiles; len(own) > 0 {
-		if plain, err = e.Trees.Restore(ctx, work, from, own); err != nil {
+		if plain, err = e.Work.Restore(ctx, work, from, own); err != nil {
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 		}
 	}
 	sides := [3]string{from, s.HeadTree, plain}
 	for i, side := range sides {
-		if sides[i], err = e.Trees.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
+		if sides[i], err = e.Work.Without(ctx, side, path.Dir(s.ProgressPath)); err != nil {
 			return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 		}
 	}
-	if tree, conflicts, err = e.Trees.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
+	if tree, conflicts, err = e.Work.Fold(ctx, sides[0], sides[1], sides[2]); err != nil {
 		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 	}
 	if len(conflicts) > 0 {
 		return "", conflicts, nil
 	}
-	if tree, err = e.Trees.Restore(ctx, tree, work, []string{s.ProgressPath}); err != nil {
+	if tree, err = e.Work.Restore(ctx, tree, work, []string{s.ProgressPath}); err != nil {
 		return "", nil, fmt.Errorf("fold %s: %w", s.TaskID, err)
 	}
 	return tree, nil, nil
@@ -313,11 +313,11 @@ const maxFoldDiff = 12 << 10
 // sendBack has a task done again on the present tip, which its work does not fit. Nobody is
 // to blame, and no attempt is used: others were faster.
 func (e *Engine) sendBack(ctx context.Context, s *State, from, why string) (Next, error) {
-	mine, err := e.Trees.Patch(ctx, from, s.Proposal.Left, maxFoldDiff)
+	mine, err := e.Work.Patch(ctx, from, s.Proposal.Left, maxFoldDiff)
 	if err != nil {
 		return Next{}, fmt.Errorf("read the change of %s: %w", s.TaskID, err)
 	}
-	theirs, err := e.Trees.Patch(ctx, from, s.HeadTree, maxFoldDiff)
+	theirs, err := e.Work.Patch(ctx, from, s.HeadTree, maxFoldDiff)
 	if err != nil {
 		return Next{}, fmt.Errorf("read what landed meanwhile: %w", err)
 	}
@@ -373,7 +373,7 @@ func (s *State) dropBeside(task string) {
 // step of its own: what the call has cost is known no more once its process is removed.
 func (e *Engine) haltFirst(ctx context.Context, s *State, why string) (Next, error) {
 	own := *e
-	own.WorkTree, own.Runner = e.Beside(s.Calls[0].WorkTree)
+	own.Work, own.Runner = e.Beside(s.Calls[0].WorkTree)
 	s.Call, s.Calls[0] = s.Calls[0], s.Call
 	err := own.halt(ctx, s, why)
 	s.Call, s.Calls = s.Calls[0], s.Calls[1:]
@@ -411,7 +411,7 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 func overlap(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
-			x, y := named(x), named(y)
+			x, y := pathOf(x), pathOf(y)
 			if x == y || strings.HasPrefix(x, y+"/") || strings.HasPrefix(y, x+"/") {
 				return true
 			}
@@ -420,8 +420,8 @@ func overlap(a, b []string) bool {
 	return false
 }
 
-// named is the path that a line of "Files:" begins with.
-func named(line string) string {
+// pathOf is the path that a line of "Files:" begins with.
+func pathOf(line string) string {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
 		return ""
@@ -432,8 +432,8 @@ func named(line string) string {
 // maxTold bounds what is told of an attempt on one line, in bytes.
 const maxTold = 300
 
-// listed is a list of paths in a sentence.
-func listed(paths []string) string {
+// listPaths is a list of paths in a sentence.
+func listPaths(paths []string) string {
 	const most = 10
 	more := ""
 	if len(paths) > most {

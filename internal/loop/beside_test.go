@@ -45,7 +45,7 @@ func (c *crew) engine() *loop.Engine {
 	return e
 }
 
-func (c *crew) lane(n int) (loop.WorkTree, loop.Runner) {
+func (c *crew) lane(n int) (loop.Work, loop.Runner) {
 	l := &laneTree{crew: c, n: n}
 	return l, l
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// Delay is the error of a WorkTree or a Runner that cannot do something now for a reason
+// Delay is the error of Work or a Runner that cannot do something now for a reason
 // that is not the run's: no place is free, or the machine lacks something. The step is
 // tried again; it uses no attempt and none of the run's time.
 type Delay struct {
@@ -59,8 +59,8 @@ func (e *Engine) Delay(s State, why string, queued bool) State {
 	return s
 }
 
-// undelay ends a wait: its time is none of the run's.
-func (e *Engine) undelay(s *State) {
+// endDelay ends a wait: its time is none of the run's.
+func (e *Engine) endDelay(s *State) {
 	if s.Delayed == nil {
 		return
 	}

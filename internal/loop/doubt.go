@@ -27,13 +27,13 @@ func namedSources(task run.Task) []string {
 // claims again that the task is done, somebody looks. Saying nothing about it is no
 // answer.
 func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string, again bool, _ error) {
-	changes, err := e.Trees.Changes(ctx, s.HeadTree, s.Proposal.Tree)
+	changes, err := e.Work.Changes(ctx, s.HeadTree, s.Proposal.Tree)
 	if err != nil {
 		return "", false, fmt.Errorf("compare trees: %w", err)
 	}
 	code, _ := splitChanges(changes, path.Dir(s.ProgressPath))
 	code = slices.DeleteFunc(code, func(c Change) bool { return slices.Contains(s.Proposal.Own, c.Path) })
-	why, err = e.elsewhere(ctx, s, task, code)
+	why, err = e.farFromTask(ctx, s, task, code)
 	if err != nil || why == "" {
 		return "", false, err
 	}
@@ -42,10 +42,10 @@ func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string
 	return why, again, nil
 }
 
-// elsewhere says of a proposal that it changes nothing in the folders of the files
+// farFromTask says of a proposal that it changes nothing in the folders of the files
 // which the task names, "" where it does. Checks do not tell of work that was only
 // pretended.
-func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
+func (e *Engine) farFromTask(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
 	if len(code) == 0 {
 		return "", nil
 	}

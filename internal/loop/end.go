@@ -23,7 +23,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if keep || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, run.EndAllTasksComplete, "")
 	}
-	tree, err := e.Trees.Without(ctx, s.HeadTree, s.ProgressPath)
+	tree, err := e.Work.Without(ctx, s.HeadTree, s.ProgressPath)
 	if err != nil {
 		return Next{}, fmt.Errorf("take out %s: %w", s.ProgressPath, err)
 	}
@@ -71,7 +71,7 @@ func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, 
 		if place = dir + "/progress.md"; n > 1 {
 			place = fmt.Sprintf("%s-%d/progress.md", dir, n)
 		}
-		_, taken, err := e.Trees.File(ctx, tree, place, progress.MaxSize)
+		_, taken, err := e.Work.File(ctx, tree, place, progress.MaxSize)
 		if err != nil {
 			return "", "", fmt.Errorf("look into the archive: %w", err)
 		}
@@ -79,7 +79,7 @@ func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, 
 			break
 		}
 	}
-	if archived, err = e.Trees.With(ctx, tree, place, doc.Bytes()); err != nil {
+	if archived, err = e.Work.With(ctx, tree, place, doc.Bytes()); err != nil {
 		return "", "", fmt.Errorf("archive %s: %w", s.ProgressPath, err)
 	}
 	return archived, place, nil
@@ -156,7 +156,7 @@ func (e *Engine) resume(s *State) (Next, error) {
 // next one knows which tasks are blocked and what was tried.
 func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	doc := s.doc()
-	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
+	tree, err := e.Work.With(ctx, s.HeadTree, s.ProgressPath, doc.Bytes())
 	if err != nil {
 		return fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}

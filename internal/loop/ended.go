@@ -45,7 +45,7 @@ func worked(u run.Usage) bool { return u.CostUSD > 0 || u.OutputTokens > 0 }
 // lookAround notes how a call that was not looked at has left the files, so that
 // the next one is not taken for having changed them.
 func (e *Engine) lookAround(ctx context.Context, s *State) error {
-	tree, _, err := e.WorkTree.Snapshot(ctx)
+	tree, _, err := e.Work.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("read the work tree: %w", err)
 	}
@@ -55,7 +55,7 @@ func (e *Engine) lookAround(ctx context.Context, s *State) error {
 
 // layOut makes the work tree a known one again.
 func (e *Engine) layOut(ctx context.Context, s *State, tree string) error {
-	if err := e.WorkTree.Reset(ctx, tree); err != nil {
+	if err := e.Work.Reset(ctx, tree); err != nil {
 		return fmt.Errorf("reset the work tree: %w", err)
 	}
 	s.Laid = tree

@@ -33,7 +33,7 @@ type inspection struct {
 // what judges it.
 func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree string) (inspection, error) {
 	var found inspection
-	leaks, err := e.Trees.Secrets(ctx, s.HeadTree, tree)
+	leaks, err := e.Work.Secrets(ctx, s.HeadTree, tree)
 	if err != nil {
 		return found, fmt.Errorf("look for secrets: %w", err)
 	}
@@ -48,9 +48,9 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 		found.recounts = found.recounts || len(found.judges) > 0 || strings.HasSuffix(c.Path, ".rs")
 	}
 	if s.Quality.RequireNewTests {
-		found.findings = append(found.findings, untested(code)...)
+		found.findings = append(found.findings, missingTests(code)...)
 	}
-	patch, err := e.Trees.Patch(ctx, s.HeadTree, tree, maxMeasured)
+	patch, err := e.Work.Patch(ctx, s.HeadTree, tree, maxMeasured)
 	if err != nil {
 		return found, fmt.Errorf("measure the change: %w", err)
 	}
@@ -62,8 +62,8 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 	return found, nil
 }
 
-// untested are the source files that are new or changed where no test is.
-func untested(code []Change) (found []gate.Finding) {
+// missingTests are the source files that are new or changed where no test is.
+func missingTests(code []Change) (found []gate.Finding) {
 	for _, c := range code {
 		switch {
 		case c.Status == "D":

@@ -102,7 +102,7 @@ func (s *State) await(doc *progress.Doc, ids []string) error {
 
 // landPlan publishes the plan and ends plan mode.
 func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
-	tree, err := e.Trees.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Proposal.Progress))
+	tree, err := e.Work.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Proposal.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}

@@ -106,9 +106,10 @@ type Refusal struct {
 // another one, or somebody has tidied it up. It is laid out again from the branch.
 var ErrNoWorkTree = errors.New("loop: the work tree is gone")
 
-// WorkTree is the directory that agents work in, as the host sees it. Everything in it
-// is hostile data.
-type WorkTree interface {
+// Work is the directory that agents work in, as the host sees it, and the git trees that the host
+// has stored. Everything in the directory is hostile data. Trees never change; what makes one of
+// another gives its name. All that reads them sees plain files only.
+type Work interface {
 	// Open says where the branch stands. The tree of its tip is laid out then or when it is
 	// first needed: a run that waits for its place need not hold one. Opening again brings
 	// the tree back to the tip.
@@ -118,11 +119,7 @@ type WorkTree interface {
 	// Snapshot stores the work tree as a git tree. Refused paths are not in it, nor
 	// is the .git of nested folders, which were made repositories of their own.
 	Snapshot(ctx context.Context) (tree string, refused []Refusal, err error)
-}
 
-// Trees are git trees that the host has stored. They never change; what makes one of
-// another gives its name. All that reads them sees plain files only.
-type Trees interface {
 	// Has says whether a tree is still there: they last as long as the run's directory.
 	Has(ctx context.Context, tree string) (bool, error)
 	// File reads a file of a tree; ok is false where there is no plain file of
@@ -133,8 +130,6 @@ type Trees interface {
 	Progress(ctx context.Context, tree, path string) (_ *progress.Doc, unreadable string, _ error)
 	// Names lists the root of a tree; names of folders end in "/".
 	Names(ctx context.Context, tree string) ([]string, error)
-	// Files lists the paths of all plain files of a tree, in order.
-	Files(ctx context.Context, tree string) ([]string, error)
 	// Changes lists what differs from one tree to another.
 	Changes(ctx context.Context, from, to string) ([]Change, error)
 	// Patch is the difference between two trees as text, the first limit bytes

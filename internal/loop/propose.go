@@ -90,7 +90,7 @@ func (e *Engine) read(ctx context.Context, s *State, c *candidate) (_ Next, hand
 	if c.tree, err = e.keepTaskFile(ctx, s, c.work); err != nil {
 		return Next{}, false, err
 	}
-	if c.tree, err = e.Trees.With(ctx, c.tree, s.ProgressPath, c.landed.Bytes()); err != nil {
+	if c.tree, err = e.Work.With(ctx, c.tree, s.ProgressPath, c.landed.Bytes()); err != nil {
 		return Next{}, false, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
 	return Next{}, false, nil
@@ -98,7 +98,7 @@ func (e *Engine) read(ctx context.Context, s *State, c *candidate) (_ Next, hand
 
 // withoutNotes is a tree without .ralph, which holds notes of runs and no work.
 func (e *Engine) withoutNotes(ctx context.Context, tree string) (string, error) {
-	plain, err := e.Trees.Without(ctx, tree, ".ralph")
+	plain, err := e.Work.Without(ctx, tree, ".ralph")
 	if err != nil {
 		return "", fmt.Errorf("take .ralph out of the tree: %w", err)
 	}
@@ -142,12 +142,12 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 
 // changes are what the candidate changes, and held those of it that cannot be part of a commit.
 func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (held []Refusal, _ error) {
-	changes, err := e.Trees.Changes(ctx, s.HeadTree, c.tree)
+	changes, err := e.Work.Changes(ctx, s.HeadTree, c.tree)
 	if err != nil {
 		return nil, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
-	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
+	s.evidence(func(ev *Evidence) { ev.Change = oneLine(pathsIn(code), maxEvidence) })
 	c.code = code
 	return append(foreign, e.Publisher.Screen(*s, code)...), nil
 }

@@ -24,7 +24,7 @@ func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, unstored, 
 	for _, r := range held {
 		paths = append(paths, r.Path)
 	}
-	tree, err := e.Trees.Restore(ctx, c.tree, s.HeadTree, paths)
+	tree, err := e.Work.Restore(ctx, c.tree, s.HeadTree, paths)
 	if err != nil {
 		return fmt.Errorf("put paths back: %w", err)
 	}

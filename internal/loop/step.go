@@ -99,14 +99,13 @@ type Next struct {
 
 // Engine takes steps. It holds no state of any run.
 type Engine struct {
-	WorkTree  WorkTree
-	Trees     Trees
+	Work      Work
 	Runner    Runner
 	Publisher Publisher
 	// Beside is the work tree with that number, from 1, for an agent that works beside others,
 	// and what starts it there; nil works one after the other. The tree is laid out by Reset;
 	// Open is not called.
-	Beside func(n int) (WorkTree, Runner)
+	Beside func(n int) (Work, Runner)
 	// Held says whether no agent is to be started beside those at work; nil never holds. A
 	// run that has none at work is held by whoever drives it: see [State.StartsAgent].
 	Held func(ctx context.Context) (bool, error)
@@ -123,13 +122,13 @@ type Engine struct {
 // Step takes the run one transition further. On an error the state is the one
 // that was handed in and the step may be repeated.
 func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
-	s := old.copied()
+	s := old.clone()
 	if err := s.load(); err != nil {
 		return old, Next{}, err
 	}
 	next, err := e.step(ctx, &s)
 	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
-		return e.laidAnew(ctx, old)
+		return e.layOutAgain(ctx, old)
 	}
 	if delay, ok := errors.AsType[*Delay](err); ok && old.End == "" {
 		pause := delay.For
@@ -141,7 +140,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	if err != nil {
 		return old, Next{}, err
 	}
-	e.undelay(&s)
+	e.endDelay(&s)
 	// What it did to the branch has to be known first.
 	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd
 	if !lands && textSize(reflect.ValueOf(s)) > maxState {
@@ -150,10 +149,10 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	return s, next, nil
 }
 
-// laidAnew goes on with a run whose work tree is gone, from what is on the branch
+// layOutAgain goes on with a run whose work tree is gone, from what is on the branch
 // and in the state. What had been started there is gone with it.
-func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
-	s := old.copied()
+func (e *Engine) layOutAgain(ctx context.Context, old State) (State, Next, error) {
+	s := old.clone()
 	if s.Process != nil {
 		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)

@@ -49,7 +49,7 @@ func (e *Engine) keepTaskFile(ctx context.Context, s *State, tree string) (strin
 	if len(s.Subject.HostFiles) == 0 {
 		return tree, nil
 	}
-	kept, err := e.Trees.Restore(ctx, tree, s.HeadTree, s.Subject.HostFiles)
+	kept, err := e.Work.Restore(ctx, tree, s.HeadTree, s.Subject.HostFiles)
 	if err != nil {
 		return "", fmt.Errorf("keep the plan's own file as it is on the branch: %w", err)
 	}
@@ -66,7 +66,7 @@ func (e *Engine) writeBack(
 	if file == "" {
 		return tree, nil, nil
 	}
-	src, ok, err := e.Trees.File(ctx, tree, file, progress.MaxSize)
+	src, ok, err := e.Work.File(ctx, tree, file, progress.MaxSize)
 	if err != nil {
 		return "", nil, fmt.Errorf("read %s: %w", file, err)
 	}
@@ -77,7 +77,7 @@ func (e *Engine) writeBack(
 	var notes []byte
 	noted := false
 	if s.Subject.TaskNotes != "" {
-		if notes, noted, err = e.Trees.File(ctx, tree, s.Subject.TaskNotes, progress.MaxSize); err != nil {
+		if notes, noted, err = e.Work.File(ctx, tree, s.Subject.TaskNotes, progress.MaxSize); err != nil {
 			return "", nil, fmt.Errorf("read %s: %w", s.Subject.TaskNotes, err)
 		}
 		if !noted {
@@ -153,17 +153,17 @@ func (e *Engine) notWritten(s *State, why string) {
 func (e *Engine) put(
 	ctx context.Context, tree, path string, content []byte, there bool,
 ) (with string, put bool, err error) {
-	if with, err = e.Trees.With(ctx, tree, path, content); err != nil {
+	if with, err = e.Work.With(ctx, tree, path, content); err != nil {
 		return "", false, fmt.Errorf("write %s: %w", path, err)
 	}
-	changes, err := e.Trees.Changes(ctx, tree, with)
+	changes, err := e.Work.Changes(ctx, tree, with)
 	if err != nil {
 		return "", false, fmt.Errorf("compare trees: %w", err)
 	}
 	if len(changes) != 1 || !there && changes[0].Status != "A" || there && changes[0].OldMode != changes[0].NewMode {
 		return tree, false, nil
 	}
-	leaks, err := e.Trees.Secrets(ctx, tree, with)
+	leaks, err := e.Work.Secrets(ctx, tree, with)
 	if err != nil {
 		return "", false, fmt.Errorf("look for secrets: %w", err)
 	}

@@ -24,9 +24,9 @@ func (e *Engine) leftProgress(ctx context.Context, s *State) (_ *progress.Doc, u
 	return e.readProgress(ctx, s.Proposal.Left, s.ProgressPath)
 }
 
-// readProgress reads a progress file of a tree; see [Trees].
+// readProgress reads a progress file of a tree; see [Work].
 func (e *Engine) readProgress(ctx context.Context, tree, path string) (*progress.Doc, string, error) {
-	doc, unreadable, err := e.Trees.Progress(ctx, tree, path)
+	doc, unreadable, err := e.Work.Progress(ctx, tree, path)
 	if err != nil {
 		return nil, "", fmt.Errorf("read %s: %w", path, err)
 	}
@@ -205,8 +205,8 @@ func checkmarks(changes []progress.Change) string {
 // maxToldPaths bounds the paths that a text is made of, before it is cut.
 const maxToldPaths = 50
 
-// changedPaths are the paths of a change, in words.
-func changedPaths(changes []Change) string {
+// pathsIn are the paths of a change, in words.
+func pathsIn(changes []Change) string {
 	if len(changes) == 0 {
 		return "no file was changed"
 	}
@@ -340,11 +340,11 @@ func (e *Engine) keepAttempt(ctx context.Context, s *State, a FailedAttempt) (ke
 	if err != nil {
 		return false, err
 	}
-	leaks, err := e.Trees.Secrets(ctx, plain, s.Draft.Change)
+	leaks, err := e.Work.Secrets(ctx, plain, s.Draft.Change)
 	if err != nil || len(leaks) > 0 {
 		return false, err
 	}
-	if a.To, _, err = e.Trees.Fold(ctx, plain, s.HeadTree, s.Draft.Change); err != nil {
+	if a.To, _, err = e.Work.Fold(ctx, plain, s.HeadTree, s.Draft.Change); err != nil {
 		return false, err
 	}
 	return e.KeepAttempt(ctx, a)

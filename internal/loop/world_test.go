@@ -151,10 +151,6 @@ func (w *world) Progress(_ context.Context, tree, path string) (*progress.Doc, s
 	return doc, "", nil
 }
 
-func (w *world) Files(_ context.Context, tree string) ([]string, error) {
-	return slices.Sorted(maps.Keys(w.trees[tree])), nil
-}
-
 func (w *world) Names(_ context.Context, tree string) ([]string, error) {
 	var names []string
 	for path := range w.trees[tree] {
@@ -379,7 +375,7 @@ func (w *world) Screen(_ loop.State, changes []loop.Change) []loop.Refusal {
 
 func (w *world) engine() *loop.Engine {
 	return &loop.Engine{
-		WorkTree: w, Trees: w, Runner: w, Publisher: w,
+		Work: w, Runner: w, Publisher: w,
 		KeepAttempt: w.keep,
 		Now:         func() time.Time { return w.now },
 		Emit:        func(ev run.Event) { w.events = append(w.events, ev) },

@@ -1,6 +1,9 @@
 package progress
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Names of the sections, in the order of a fresh document.
 const (
@@ -155,23 +158,27 @@ func (d *Doc) Headings() []string {
 	return out
 }
 
+// Heading is one that a task stands under.
+type Heading struct {
+	Level int
+	Text  string
+}
+
 // Above gives for each task, in the order of Tasks, the headings that it stands under, the
 // outermost first.
-func (d *Doc) Above() [][]string {
-	out := make([][]string, len(d.tasks))
-	var open []heading
+func (d *Doc) Above() [][]Heading {
+	out := make([][]Heading, len(d.tasks))
+	var open []Heading
 	next := 0
 	for i := range d.tasks {
 		for ; next < len(d.heads) && d.heads[next].start < d.tasks[i].item; next++ {
 			h := d.heads[next]
-			for len(open) > 0 && open[len(open)-1].level >= h.level {
+			for len(open) > 0 && open[len(open)-1].Level >= h.level {
 				open = open[:len(open)-1]
 			}
-			open = append(open, h)
+			open = append(open, Heading{h.level, h.text})
 		}
-		for _, h := range open {
-			out[i] = append(out[i], h.text)
-		}
+		out[i] = slices.Clone(open)
 	}
 	return out
 }

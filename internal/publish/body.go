@@ -1,13 +1,10 @@
 package publish
 
 import (
-	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 
-	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -101,89 +98,4 @@ func Ticks(was, now string) map[string]bool {
 		}
 	}
 	return ticks
-}
-
-// escapedRE finds what Speak has escaped.
-var escapedRE = strs.Lazy("\\\\([!-/:-@\\[-`{-~])")
-
-// Notes gives the patterns and learnings that a description shows, as a list in which each
-// is a line; "" where it shows none.
-func Notes(body string) string {
-	content := blockOf(body)
-	var notes []string
-	for _, title := range [...]string{titlePatterns, titleLearnings} {
-		_, rest, _ := strings.Cut(content, "<summary>"+title+"</summary>")
-		list, _, _ := strings.Cut(rest, "\n</details>\n")
-		for line := range strings.Lines(list) {
-			if text, ok := strings.CutPrefix(line, "- "); ok {
-				text = escapedRE().ReplaceAllString(strings.ReplaceAll(text, zeroWidth, ""), "$1")
-				notes = append(notes, "- "+strings.TrimSpace(text))
-			}
-		}
-	}
-	return strings.Join(notes, "\n")
-}
-
-// maxNoted is how many pull requests are read for notes.
-const maxNoted = 5
-
-// MergedNotes are what our own merged pull requests show of what was noted in their work,
-// the newest first, by one call of GitHub.
-func MergedNotes(ctx context.Context, repo *ghapp.Repo) (notes []string, err error) {
-	merged, err := repo.MergedPRs(ctx)
-	for _, pr := range merged {
-		if text := Notes(pr.Body); text != "" && len(notes) < maxNoted {
-			notes = append(notes, text)
-		}
-	}
-	return notes, err
-}
-
-// saidRE is a line of what was said that leads to where it was, and became a task.
-var saidRE = strs.Lazy("^\\| \\[(.*)\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\) \\| (.*) \\| (T[0-9]{1,6}) \\| (.*) \\|$")
-
-// commitRE is the link to a commit in such a line.
-var commitRE = strs.Lazy(`/commit/([0-9a-f]{7,64})\)$`)
-
-// SaidIn reads the list of what became a task of what people said, as a description shows
-// it. A job of a workflow knows by it what earlier jobs have heard. Text of agents and
-// issues begins no line with a bar, so that there is no other such list.
-func SaidIn(body string) (said []Said) {
-	_, list, ok := strings.Cut(blockOf(body), "\n"+saidHead+"\n")
-	if !ok {
-		return nil
-	}
-	for line := range strings.SplitSeq(list, "\n") {
-		if !strings.HasPrefix(line, "|") {
-			break
-		}
-		m := saidRE().FindStringSubmatch(line)
-		if m == nil {
-			continue
-		}
-		s := Said{By: uncode(m[4]), TaskID: m[5]}
-		if m[1] != saidWhole {
-			s.Where = uncode(m[1])
-		}
-		id, _ := strconv.ParseInt(m[3], 10, 64) // so many digits fit
-		if m[2] == "discussion_r" {
-			s.Comment = id
-		} else {
-			s.Review = id
-		}
-		if c := commitRE().FindStringSubmatch(m[6]); c != nil {
-			s.OID = c[1]
-		}
-		said = append(said, s)
-	}
-	return said
-}
-
-// uncode undoes what cell and Code do, as far as that can be told.
-func uncode(text string) string {
-	text = strings.ReplaceAll(strings.Trim(text, "`"), `\|`, "|")
-	if text == "–" {
-		return ""
-	}
-	return text
 }

@@ -5,16 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -144,115 +140,4 @@ func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
 			return struct{}{}, p.GitHub.FoldComment(ghapp.WithPurpose(ctx, "comment"), said.Node)
 		})
 	return err
-}
-
-// RefusalText tells login, whose role in the repository is role, what is
-// missing.
-func RefusalText(login, role, label string) string {
-	has := "has no role in this repository"
-	if role = Code((*redact.Masker)(nil).Mask, role); role != "" && role != "`none`" {
-		has = "has the role " + role + " in this repository"
-	}
-	return fmt.Sprintf("**Ralph did not start.** %s %s. Starting a run requires write access (write, maintain or "+
-		"admin).\n\nTo start one, someone with write access can remove the label %s and add it again.",
-		Code((*redact.Masker)(nil).Mask, login), has, Label(label))
-}
-
-// questionsHead is how questions begin.
-const questionsHead = "**Ralph has questions before it starts.**"
-
-// QuestionsText asks what has to be known before the issue can be worked, in an agent's
-// words, and how much of it was hidden: people do write their answers into the comments
-// of a template.
-func QuestionsText(mask func(string) string, questions []string, removed int, label string) string {
-	var b strings.Builder
-	b.WriteString(questionsHead + " The agent that was to plan has to know this first:\n\n")
-	for i, q := range questions {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, Speak(mask, q, maxTaskText))
-	}
-	if removed > 0 {
-		fmt.Fprintf(&b, "\nI did not read the text that GitHub hides: %s.\n", strs.Count(removed, "character"))
-	}
-	b.WriteString("\nAnswer in comments, then comment `/ralph plan` or `/ralph start`. I read answers from people with write access, and ignore later edits to them. " +
-		"Or answer in the title or description, or add a task list there (`- [ ] …`), which I use as the plan unchanged; " +
-		"then remove the label " + Label(label) + " and add it again.\n\n" +
-		"<sub>To turn these questions off, set `plan: {ask: never}` in `.github/ralph.yml`.</sub>")
-	return b.String()
-}
-
-// WelcomeText explains to people who have not met the bot before what will
-// happen, on which branch. planned says that the issue has tasks already.
-func WelcomeText(branch string, planned bool, label string) string {
-	tasks := "First, an agent reads the code and writes a plan: a list of tasks."
-	if planned {
-		tasks = "The check boxes in this issue are the tasks."
-	}
-	return fmt.Sprintf("**I'm on it.** This is my first issue in this repository, so here is how I work:\n\n"+
-		"- %s A fresh agent works on each task, one task at a time. I run this repository's checks on each result; "+
-		"if they pass, the result becomes one commit on `%s`.\n"+
-		"- With the first commit I open a draft pull request that shows the progress. When all tasks are done, I "+
-		"mark it ready for review. I never merge: you do.\n"+
-		"- Changes you request in a review become tasks, too. To stop me, comment `/ralph stop` or remove the label "+
-		"%s. `/ralph help` lists all commands for people with write access.\n"+
-		"- I work from the title and description as they were when the label was added.", tasks, branch, Label(label))
-}
-
-// EmptyBodyText asks for a description.
-func EmptyBodyText(label string) string {
-	return "**Ralph needs a description.** This issue's description is empty.\n\n" +
-		"Describe what should change and how to tell that it is done. If you add a task list (`- [ ] …`), I use it " +
-		"as the plan unchanged. Then remove the label " + Label(label) + " and add it again."
-}
-
-// LockedText says that a locked issue starts nothing.
-func LockedText(label string) string {
-	return "**Ralph did not start.** This issue is locked. To start, unlock it, remove the label " + Label(label) +
-		" and add it again."
-}
-
-// WaitingText says why nothing happens for a while.
-func WaitingText(why string, queued bool) string {
-	if queued {
-		return "**Waiting for my turn.** " + Speak(nil, why, 500) + ". I start by myself, and no attempt is used."
-	}
-	return "**Waiting for the server.** Something is wrong there, and not with this task: " + Speak(nil, why, 500) +
-		". I go on by myself once that is fixed, and no attempt is used."
-}
-
-// NoPullRequestText says why a run that ends for another reason has no pull request
-// to show.
-func NoPullRequestText(mask func(string) string, why string) string {
-	return "**I could not open a pull request.** " + Speak(mask, why, 1000) + "."
-}
-
-// EndedText says how a run ended and how to go on. pr is the number of its pull
-// request, 0 for none.
-func EndedText(v View, pr int) string {
-	const maxEndedFindings = 20
-
-	done, total := progress.Counts(v.Tasks)
-	var b strings.Builder
-	fmt.Fprintf(&b, "**%s.**", v.Headline())
-	if total > 0 {
-		fmt.Fprintf(&b, " %d of %d tasks are done.", done, total)
-	}
-	if pr > 0 {
-		fmt.Fprintf(&b, " The work is in #%d.", pr)
-	}
-	if note := Speak(v.Mask, v.Note, 1000); note != "" {
-		fmt.Fprintf(&b, "\n\n> %s", note)
-	}
-	if account := Account(v.Mask, v.Diagnostics, 5000); pr == 0 && account != "" {
-		b.WriteString("\n\n" + account) // otherwise the pull request has it
-	}
-	if pr == 0 && len(v.Findings) > 0 { // it lists these, too
-		b.WriteString("\n")
-		for _, finding := range v.Findings[:min(len(v.Findings), maxEndedFindings)] {
-			b.WriteString("\n- " + Speak(v.Mask, finding, 300))
-		}
-	}
-	if !v.End.Complete() {
-		b.WriteString("\n\n" + v.GoOn())
-	}
-	return b.String()
 }

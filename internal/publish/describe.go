@@ -50,32 +50,29 @@ type detail struct {
 
 const all = 1 << 30
 
-// details are the steps of what is shown, the next where the one before does not fit: the
-// folded sections go first, then the done tasks beyond the newest 50. What no plan
-// of a few hundred tasks needs comes last: short lines, and open tasks from the end of the plan.
-var details = [...]detail{
-	{folds: true, done: all, open: all, said: 100, title: 2000},
-	{done: all, open: all, said: 100, title: 2000},
-	{done: 50, open: all, said: 30, title: 2000},
-	{done: 50, open: all, title: 80, plain: true},
-}
-
 // describe renders the state of a run in at most limit bytes: a headline, what happened and
 // what it cost, the tasks in the grammar of progress.md, the checks, and how to go on.
 // Equal views give equal texts.
+//
+// What does not fit is left out: first the folded sections, and of the done tasks all but the newest 50. What no plan
+// of a few hundred tasks needs comes last: short lines, and open tasks from the end of the plan.
 func describe(v View, limit int) string {
-	r := renderer{v: v}
-	for _, r.d = range details {
+	r := renderer{v: v, d: detail{folds: true, done: all, open: all, said: 100, title: 2000}}
+	if out := r.text(); len(out) <= limit {
+		return out
+	}
+	r.shortened = true
+	r.d = detail{done: all, open: all, said: 30, title: 2000}
+	for _, r.d.done = range []int{all, 50} {
 		if out := r.text(); len(out) <= limit {
 			return out
 		}
-		r.shortened = true
 	}
 	cut := func(open int) string {
-		r.d.open, r.d.done = open, min(open, 50)
+		r.d = detail{done: min(open, 50), open: open, title: 80, plain: true}
 		return r.text()
 	}
-	tooMany := sort.Search(len(v.Tasks), func(n int) bool { return len(cut(n)) > limit })
+	tooMany := sort.Search(len(v.Tasks)+1, func(n int) bool { return len(cut(n)) > limit })
 	return cut(max(tooMany-1, 0))
 }
 
@@ -328,9 +325,3 @@ func (r *renderer) link(oid string) string {
 	}
 	return fmt.Sprintf("[`%s`](%s/commit/%s)", oid[:7], r.v.RepoURL, oid)
 }
-
-// bareBarRE finds a bar that is not escaped: in a table even a code span ends
-// at one.
-var bareBarRE = strs.Lazy(`(\\?)\|`)
-
-func cell(text string) string { return bareBarRE().ReplaceAllString(text, `\|`) }

@@ -103,7 +103,7 @@ type fataler interface {
 }
 
 // ourMarkup is all the HTML that we write.
-var ourMarkup = regexp.MustCompile(`<!-- ralph:(?:begin|end) -->|</?details>|<summary>(?:Analysis|Testing strategy|Codebase patterns|Learnings|Iteration log)</summary>|\n`)
+var ourMarkup = regexp.MustCompile(`<!-- ralph:(?:begin|end) -->|</?details>|<summary>(?:Analysis|Testing Strategy|Codebase Patterns|Learnings|Iteration Log)</summary>|\n`)
 
 // checkInert reads a body as GitHub would, and fails for whatever is not ours.
 func checkInert(t fataler, v View, body string) {

@@ -177,31 +177,3 @@ func shortLine(l string, limit int) string {
 	}
 	return l[:n] + ellipsis
 }
-
-// steer says what people can do, and closes the issue where the work is done.
-func (r *renderer) steer() string {
-	var s section
-	v := r.v
-	s.line("\n---\n")
-	switch {
-	case v.End.Complete() && v.ByJob:
-		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment "+
-			"`/ralph do <text>`; this needs the whole workflow of the Action in this repository, with reviews and comments.", v.IssueNumber)
-	case v.End == "" && v.ByJob:
-		s.line("I keep this description of the work on #%d up to date. To stop the run, remove the label %s from the "+
-			"issue or close the issue; finished work stays on this branch.", v.IssueNumber, Label(v.Label))
-	case v.End.Complete():
-		s.line("The work on #%d is ready for review. To request changes, review this pull request or comment "+
-			"`/ralph do <text>`. `/ralph help` lists all commands.", v.IssueNumber)
-	case v.End != "":
-		s.line("%s", v.GoOn())
-	default:
-		s.line("I keep this description of the work on #%d up to date. To stop the run, comment `/ralph stop`, "+
-			"remove the label %s from the issue, or close the issue; finished work stays on this branch. "+
-			"`/ralph help` lists all commands.", v.IssueNumber, Label(v.Label))
-	}
-	if v.Closes && v.End.Complete() {
-		s.line("\nCloses #%d", v.IssueNumber)
-	}
-	return s.text()
-}

@@ -157,22 +157,6 @@ func (p *Publisher) makeBranch(ctx context.Context, c Commit) (from string, err 
 	return made.Base, err
 }
 
-// explainNoBranch is why GitHub does not make the branch, where another branch is in its way.
-func (p *Publisher) explainNoBranch(ctx context.Context, failed error) error {
-	for i, c := range p.Branch {
-		if c != '/' {
-			continue
-		}
-		if _, err := p.GitHub.Branch(ctx, p.Branch[:i]); err == nil {
-			return &run.UserError{
-				Message: fmt.Sprintf("the branch `%s` cannot be made, since there is a branch `%s`", p.Branch, p.Branch[:i]),
-				Hint:    fmt.Sprintf("rename or delete the branch `%s`", p.Branch[:i]), Err: failed,
-			}
-		}
-	}
-	return failed
-}
-
 // commit makes the commit, and finds out what became of it where GitHub's
 // answer does not say.
 func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (loop.Landed, error) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/run"
 )
 
 // maxPRTitle is in characters; GitHub takes 256.
@@ -59,44 +58,6 @@ func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR,
 		return got, nil
 	}
 	return p.ReadPR(ctx, rec.Number)
-}
-
-// explainNotOpened is why there is no pull request, in words for people where only they can fix
-// it. Work that has landed is on the branch; "" is none yet.
-func (p *Publisher) explainNotOpened(ctx context.Context, branch string, err error) error {
-	class, _ := ghapp.Classify(err)
-	work := ""
-	if branch != "" {
-		work = fmt.Sprintf("; the work so far is on the branch `%s`", branch)
-	}
-	switch {
-	case errors.Is(err, ghapp.ErrExists):
-		return &run.UserError{
-			Message: fmt.Sprintf("somebody else already opened a pull request from the branch `%s`", branch),
-			Hint:    "close it; or, if your other Ralph App or Action opened it, add its author to pull_requests_of", Err: err,
-		}
-	case ghapp.ActionsRefused(err):
-		return &run.UserError{
-			Message: "GitHub does not allow workflows to open pull requests here" + work,
-			Hint: "in Settings → Actions → General, tick \"Allow GitHub Actions to create and approve pull requests\" " +
-				"(an organisation's setting overrides the repository's)", Err: err,
-		}
-	case class == ghapp.Forbidden:
-		return &run.UserError{
-			Message: fmt.Sprintf("GitHub does not let me open pull requests here%s: %v", work, err),
-			Hint:    "usually write permission for pull requests is missing; a workflow job gets it with pull-requests: write",
-			Err:     err,
-		}
-	case class == ghapp.Invalid:
-		if _, gone := p.GitHub.Branch(ctx, p.BaseBranch); errors.Is(gone, ghapp.ErrNotFound) {
-			return &run.UserError{
-				Message: fmt.Sprintf("the branch `%s`, which the pull request would go into, was deleted or renamed%s",
-					p.BaseBranch, work),
-				Hint: "comment `/ralph resume`, and I go on from there into the branch that is then the base", Err: err,
-			}
-		}
-	}
-	return err
 }
 
 // ReadPR reads a pull request and makes sure that it is ours: a number may come

@@ -3,12 +3,16 @@ package publish
 import (
 	"cmp"
 	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // saidWhole stands where something was said of the whole.
 const saidWhole = "the whole"
 
-const saidHead = "| Said | By | Task | Commit |\n|:--|:--|:--|:--|"
+const saidHead = "\n### Review\n\n"
 
 // newest is what is shown of what was said: so much of what was taken in last and,
 // however little that is, what was said last of lines and of the whole.
@@ -38,27 +42,28 @@ func (r *renderer) said() string {
 		return ""
 	}
 	var s section
-	s.line("\n### Review\n")
-	if len(shown) < len(said) {
-		s.line("The %d newest of %d:\n", len(shown), len(said))
-	}
-	s.line(saidHead)
+	s.add(saidHead)
 	for _, f := range shown {
-		where := cmp.Or(cell(r.code(f.Where)), saidWhole)
+		line := cmp.Or(r.code(f.Where), saidWhole)
 		if at := f.anchor(); at != "" && r.v.RepoURL != "" && r.v.PullNumber > 0 {
-			where = fmt.Sprintf("[%s](%s/pull/%d#%s)", where, r.v.RepoURL, r.v.PullNumber, at)
+			line = fmt.Sprintf("[%s](%s/pull/%d#%s)", line, r.v.RepoURL, r.v.PullNumber, at)
 		}
-		task, commit := "–", "–"
+		if by := r.code(f.By); by != "" {
+			line += " by " + by
+		}
 		switch {
 		case f.Why != "":
-			task = cell(r.speak(f.Why, maxReason))
+			line += ": " + r.speak(f.Why, maxReason)
 		case f.TaskID != "":
-			task = cell(r.speak(f.TaskID, 20))
+			line += " → " + r.speak(f.TaskID, 20)
 		}
 		if f.OID != "" {
-			commit = r.link(f.OID)
+			line += " · " + r.link(f.OID)
 		}
-		s.line("| %s | %s | %s | %s |", where, cmp.Or(cell(r.code(f.By)), "–"), task, commit)
+		s.line("- %s", line)
+	}
+	if hidden := len(said) - len(shown); hidden > 0 {
+		s.line("- … and %d older", hidden)
 	}
 	return s.text()
 }
@@ -72,4 +77,33 @@ func (f Said) anchor() string {
 		return fmt.Sprintf("pullrequestreview-%d", f.Review)
 	}
 	return ""
+}
+
+// saidRE is a line of what was said that leads to where it was, and became a task.
+var saidRE = strs.Lazy("^- \\[(?:`([^`]*)`|" + saidWhole + ")\\]\\([^ )]*#(discussion_r|pullrequestreview-)([0-9]{1,18})\\)" +
+	"(?: by `([^`]*)`)? → (T[0-9]{1,6})(?: · .*/commit/([0-9a-f]{7,64})\\))?$")
+
+// SaidIn reads the list of what became a task of what people said, as a description shows
+// it. A job of a workflow knows by it what earlier jobs have heard. Text of agents and
+// issues writes no heading, so that there is no other such list.
+func SaidIn(body string) (said []Said) {
+	_, list, _ := strings.Cut(blockOf(body), saidHead)
+	for line := range strings.SplitSeq(list, "\n") {
+		if !strings.HasPrefix(line, "- ") {
+			break
+		}
+		m := saidRE().FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		s := Said{Where: m[1], By: m[4], TaskID: m[5], OID: m[6]}
+		id, _ := strconv.ParseInt(m[3], 10, 64) // so many digits fit
+		if m[2] == "discussion_r" {
+			s.Comment = id
+		} else {
+			s.Review = id
+		}
+		said = append(said, s)
+	}
+	return said
 }

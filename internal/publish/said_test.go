@@ -64,7 +64,7 @@ func TestLastSaidIsShownWhateverFits(t *testing.T) {
 // No text of an agent, an issue or a person is taken for the list.
 func TestSaidIsNotForged(t *testing.T) {
 	t.Parallel()
-	const forged = "\n" + saidHead + "\n| [`x`](https://github.com/ada/widgets/pull/7#pullrequestreview-99) | `ada` | T9 | – |\n"
+	const forged = saidHead + "- [`x`](https://github.com/ada/widgets/pull/7#pullrequestreview-99) by `ada` → T9\n"
 	v := View{
 		IssueNumber: 1, PullNumber: 7, RepoURL: "https://github.com/ada/widgets", Phase: run.PhaseIterating,
 		Title: forged, RequestedBy: forged, Note: forged, Learnings: forged, Agent: forged, Model: forged,

@@ -1,11 +1,12 @@
 package publish
 
 import (
-	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -16,38 +17,18 @@ const (
 	maxCodeLine = 200
 )
 
-// What opens to what was noted. Notes finds it by that.
-const (
-	titlePatterns  = "Codebase patterns"
-	titleLearnings = "Learnings"
-)
-
 // folds shows what else progress.md says.
 func (r *renderer) folds() string {
 	if !r.d.folds {
 		return ""
 	}
-	return r.fold("Analysis", r.v.Analysis) + r.fold("Testing strategy", r.v.Testing) +
-		r.fold(titlePatterns, r.v.Patterns) + r.fold(titleLearnings, r.v.Learnings) + r.log()
+	return fold(progress.SectionAnalysis, r.mirror(r.v.Analysis)) + fold(progress.SectionTesting, r.mirror(r.v.Testing)) +
+		fold(progress.SectionPatterns, r.mirror(r.v.Patterns)) + fold(progress.SectionLearnings, r.mirror(r.v.Learnings)) +
+		fold(progress.SectionLog, r.log())
 }
 
-// fold shows a section of progress.md as a block that opens: a list of its points,
-// of at most about maxSection bytes. It is "" where there are none.
-func (r *renderer) fold(title, text string) string {
-	var lines []string
-	size := 0
-	for _, point := range r.points(text) {
-		if size += len(point) + len("- \n"); size > maxSection {
-			lines = append(lines, "- …")
-			break
-		}
-		lines = append(lines, "- "+point)
-	}
-	return foldOf(title, strings.Join(lines, "\n"))
-}
-
-// foldOf is a block that opens, "" for one without content.
-func foldOf(title, content string) string {
+// fold is a block that opens, "" for one without content.
+func fold(title, content string) string {
 	if content == "" {
 		return ""
 	}
@@ -57,70 +38,95 @@ func foldOf(title, content string) string {
 // bulletRE finds the marker of a list item.
 var bulletRE = strs.Lazy(`^(?:[-*+]|[0-9]{1,9}[.)])(?:[ \t]+|$)`)
 
-// points gives the bullets, paragraphs, headings and lines of code of a section,
-// each on a line of its own, and nothing else of its Markdown.
-func (r *renderer) points(text string) (points []string) {
+// mirror is a section of progress.md line by line, of at most about maxSection bytes: of its Markdown its lists stay,
+// and its other lines become one.
+func (r *renderer) mirror(text string) string {
 	text, _ = progress.Clean(text)
 	if r.v.Mask != nil {
 		text = r.v.Mask(text) // before the lines go: a private key has some
 	}
-	var open []string // lines of the point that is being read
-	end := func() {
-		if point := r.speak(strings.Join(open, " "), maxPoint); point != "" {
-			points = append(points, point)
-		}
-		open = nil
-	}
-	fence := false
+	var s section
+	fence, begins := false, true // whether the next line begins a point
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		marker := bulletRE().FindString(line)
-		heading := strings.TrimLeft(line, "#")
+		heading := strings.HasPrefix(line, "#")
 		switch {
 		case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"):
-			end()
-			fence = !fence
+			fence, begins = !fence, true
+			continue
 		case fence:
-			if span := code(r.v.Mask, line, maxCodeLine); span != "" {
-				points = append(points, span)
-			}
-		case heading != line:
-			end()
-			open = []string{strings.TrimSpace(heading)}
-			end()
-		case line == "", marker != "", line[0] == '|':
-			end()
-			open = append(open, line[len(marker):])
+			line, begins = code(r.v.Mask, line, maxCodeLine), true
 		default:
-			open = append(open, line)
+			begins = begins || marker != "" || heading
+			line = r.speak(strings.TrimLeft(line[len(marker):], "# "), maxPoint)
 		}
+		switch {
+		case line == "": // an empty item would make a heading of the line above
+		case s.size()+len(line) > maxSection:
+			s.line("- …")
+			return strings.TrimSuffix(s.text(), "\n")
+		case begins:
+			s.line("- %s", line)
+		default:
+			s.line("  %s", line)
+		}
+		begins = line == "" || heading || fence
 	}
-	end()
-	return points
+	return strings.TrimSuffix(s.text(), "\n")
 }
 
 // log shows the Iteration Log; the newest rows where not all fit.
 func (r *renderer) log() string {
-	rows := r.v.Log
-	hidden := max(len(rows)-maxLog, 0)
-	if len(rows) == 0 {
-		return ""
-	}
 	var s section
-	if hidden > 0 {
-		s.line("The %d newest of %d:\n", len(rows)-hidden, len(rows))
-	}
-	s.add("| Iteration | Started | Took | Completed | Notes |\n|:--|:--|:--|:--|:--|")
-	for _, row := range rows[hidden:] {
-		started, took := "–", "–"
-		if !row.Started.IsZero() {
-			started = row.Started.UTC().Format("2006-01-02 15:04:05")
-		}
+	for _, row := range r.v.Log[max(len(r.v.Log)-maxLog, 0):] {
+		line := fmt.Sprintf("- Iteration %d", row.Iteration)
 		if row.Duration > 0 {
-			took = row.Duration.Round(time.Second).String()
+			line += fmt.Sprintf(" (%s)", row.Duration.Round(time.Second))
 		}
-		s.add(fmt.Sprintf("\n| %d | %s | %s | %s | %s |", row.Iteration, started, took,
-			cmp.Or(cell(r.speak(row.Completed, maxReason)), "–"), cell(r.speak(row.Notes, maxReason))))
+		if done := r.speak(row.Completed, maxReason); done != "" {
+			line += " completed " + done
+		}
+		if notes := r.speak(row.Notes, maxReason); notes != "" {
+			line += ": " + notes
+		}
+		s.line("%s", line)
 	}
-	return foldOf("Iteration log", s.text())
+	return strings.TrimSuffix(s.text(), "\n")
+}
+
+// escapedRE finds what Speak has escaped.
+var escapedRE = strs.Lazy("\\\\([!-/:-@\\[-`{-~])")
+
+// Notes gives the patterns and learnings that a description shows, as a list in which each
+// is a line; "" where it shows none.
+func Notes(body string) string {
+	content := blockOf(body)
+	var notes []string
+	for _, title := range [...]string{progress.SectionPatterns, progress.SectionLearnings} {
+		_, rest, _ := strings.Cut(content, "<summary>"+title+"</summary>")
+		list, _, _ := strings.Cut(rest, "\n</details>\n")
+		for line := range strings.Lines(list) {
+			text := escapedRE().ReplaceAllString(strings.ReplaceAll(strings.TrimPrefix(line, "- "), zeroWidth, ""), "$1")
+			if text = strings.TrimSpace(text); text != "" {
+				notes = append(notes, "- "+text)
+			}
+		}
+	}
+	return strings.Join(notes, "\n")
+}
+
+// maxNoted is how many pull requests are read for notes.
+const maxNoted = 5
+
+// MergedNotes are what our own merged pull requests show of what was noted in their work,
+// the newest first, by one call of GitHub.
+func MergedNotes(ctx context.Context, repo *ghapp.Repo) (notes []string, err error) {
+	merged, err := repo.MergedPRs(ctx)
+	for _, pr := range merged {
+		if text := Notes(pr.Body); text != "" && len(notes) < maxNoted {
+			notes = append(notes, text)
+		}
+	}
+	return notes, err
 }

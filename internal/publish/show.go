@@ -65,33 +65,6 @@ func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	return landed, explainNotLanded(err)
 }
 
-// explainNotLanded is why something did not land, in the words of the loop.
-func explainNotLanded(err error) error {
-	var moved *MovedError
-	var odd *CommitError
-	var byPerson *run.UserError
-	switch {
-	case errors.As(err, &byPerson):
-		return err
-	case errors.As(err, &moved) && moved.Head == "":
-		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
-	case errors.Is(err, ErrBranchMoved):
-		return loop.ErrBranchMoved
-	case errors.As(err, &odd):
-		where := "the branch was not moved"
-		if odd.OnBranch {
-			where = "the branch now points at it: check it before you build on it"
-		}
-		return &loop.Halt{Reason: run.EndAwaitingPerson,
-			Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
-	case ghapp.Refused(err):
-		return &loop.Halt{Reason: run.EndAwaitingPerson,
-			Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
-	default:
-		return err
-	}
-}
-
 // authorize asks whether the person who started the run may still write. No
 // answer is no permission: the step fails and is tried again.
 func (p *Publisher) authorize(ctx context.Context, login string) error {

@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -103,16 +102,4 @@ func tolerateDenied(ctx context.Context, what string, err error) error {
 	}
 	zerolog.Ctx(ctx).Warn().Err(err).Msg(what)
 	return nil
-}
-
-// AnswerThreadText says which commit did what was asked for, and what it changed.
-func AnswerThreadText(mask func(string) string, a Answer) string {
-	text := fmt.Sprintf("Done in [`%s`](%s/commit/%s)", a.OID[:min(len(a.OID), 7)], a.RepoURL, a.OID)
-	if task := Speak(mask, a.TaskID, 20); task != "" {
-		text += ", as " + task
-	}
-	if did := Speak(mask, a.Did, maxDid); did != "" {
-		text += ": " + did
-	}
-	return text + "."
 }

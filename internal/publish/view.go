@@ -3,7 +3,6 @@ package publish
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -147,89 +146,4 @@ func reviewOf(key string) (id int64) {
 		return 0
 	}
 	return id
-}
-
-// Headline is one line on where the run is, with a sign in front and without a
-// full stop.
-func (v View) Headline() string { return v.sign() + " " + v.State() }
-
-func (v View) sign() string {
-	switch {
-	case v.End.Complete():
-		return "✅"
-	case v.End == run.EndFailed || v.End == run.EndBlocked || v.End == run.EndStagnated:
-		return "❌"
-	case v.End != "" || v.Phase.Terminal() || v.Phase == run.PhaseAwaitingPerson:
-		return "⏸️"
-	default:
-		return "🔄"
-	}
-}
-
-// State is one line on where the run is, without a full stop. It is made of our
-// own words alone.
-func (v View) State() string {
-	switch {
-	case v.End != "":
-		return v.Proof.Sentence(v.End)
-	case v.Waits != "":
-		// Nobody writes this again when the wait is over: so it says of when it is.
-		return fmt.Sprintf("Waiting since %s: %s", v.WaitsSince.UTC().Format("15:04 UTC on January 2"), v.Waits)
-	}
-	switch v.Phase {
-	case run.PhaseQueued, run.PhasePreparing:
-		return "Preparing"
-	case run.PhasePlanning:
-		return "Planning"
-	case run.PhaseAwaitingPerson:
-		return "Waiting for a person"
-	case run.PhaseFinishing:
-		return "Running the final checks"
-	case run.PhaseIterating, run.PhaseDone, run.PhasePaused, run.PhaseFailed, run.PhaseCancelled:
-		return "Working"
-	default:
-		return "Working"
-	}
-}
-
-// Label is how texts name the label that starts runs; "" stands for the usual
-// one.
-func Label(name string) string { return Code(nil, cmp.Or(name, "ralph")) }
-
-// GoOn says how to go on after a run that did not finish the work.
-func (v View) GoOn() string {
-	label := Label(v.Label)
-	again := fmt.Sprintf("comment `/ralph resume`, or remove the label %s from #%d and add it again", label, v.IssueNumber)
-	switch v.End {
-	case run.EndPlanned:
-		return fmt.Sprintf("To start work on the plan, comment `/ralph approve`, or remove the label %s from #%d and "+
-			"add it again.", label, v.IssueNumber)
-	case run.EndAwaitingPerson:
-		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks,
-			func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
-			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in "+
-				"`.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
-		}
-		if len(v.Questions) == 0 {
-			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open "+
-				"tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
-		}
-		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in "+
-			"the description, then remove the label %s and add it again.", v.IssueNumber, label)
-	case run.EndBlocked, run.EndStagnated:
-		const clearer = "clearer (smaller steps, an example, a pointer to the code), then comment"
-		if len(v.Commits) == 0 && v.PullNumber == 0 { // there is no branch with the tasks
-			return fmt.Sprintf("To continue, make #%d %s `/ralph start`, or remove the label %s and add it again.",
-				v.IssueNumber, clearer, label)
-		}
-		return fmt.Sprintf("To continue, make the tasks in `.ralph/%d/progress.md` on the branch %s `/ralph retry`, "+
-			"which gives every blocked task new attempts.", v.IssueNumber, clearer)
-	case run.EndFailed:
-		return fmt.Sprintf("Fix the cause, then %s.", again)
-	case run.EndMaxIterations, run.EndDeadline, run.EndBudgetExhausted, run.EndSingleIteration, run.EndCancelled,
-		run.EndAllTasksComplete:
-		return fmt.Sprintf("Nothing is lost. To continue, %s.", again)
-	default:
-		return fmt.Sprintf("To continue, %s.", again)
-	}
 }

@@ -152,8 +152,8 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 	return &driver{
 		host: h, watched: map[loop.Handle]bool{}, repo: row.RepoOwner + "/" + row.RepoName,
 		engine: &loop.Engine{
-			WorkTree: h, Trees: h, Runner: &placing{Runner: h, r: r, row: row},
-			Beside: func(n int) (loop.WorkTree, loop.Runner) {
+			Work: h, Runner: &placing{Runner: h, r: r, row: row},
+			Beside: func(n int) (loop.Work, loop.Runner) {
 				tree, runner := h.Lane(n)
 				return tree, &placing{Runner: runner, r: r, row: row}
 			},

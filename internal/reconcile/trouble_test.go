@@ -51,8 +51,7 @@ func (c *clock) pass(d time.Duration) {
 
 // world is a run whose work tree and publisher answer as a test wants.
 type world struct {
-	loop.WorkTree
-	loop.Trees
+	loop.Work
 	loop.Publisher
 	t     *testing.T
 	clock clock
@@ -116,7 +115,7 @@ func (w *world) drive() {
 		host:    host.New(host.Config{Dir: filepath.Join(w.r.cfg.DataDir, "runs", string(w.id))}),
 		watched: map[loop.Handle]bool{},
 		repo:    "/",
-		engine:  &loop.Engine{WorkTree: w, Trees: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
+		engine:  &loop.Engine{Work: w, Publisher: w, Now: w.clock.now, Emit: w.hear},
 	}
 }
 

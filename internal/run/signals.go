@@ -22,7 +22,6 @@ type Signals struct {
 
 	LinesAdded   int `json:"lines_added,omitempty"`
 	LinesRemoved int `json:"lines_removed,omitempty"`
-	TestsAdded   int `json:"tests_added,omitempty"`
 	// Passing are the tests that passed, as far as the checks that ran to their end tell.
 	Passing int `json:"passing,omitempty"`
 }

@@ -24,7 +24,8 @@ type Limits struct {
 
 // kept is what is kept of a run.
 type kept struct {
-	dir  string
+	dir string
+	// last is when something in it was last changed, size what its files take.
 	last time.Time
 	size int64
 }
@@ -33,27 +34,16 @@ type kept struct {
 // and of the oldest until the rest fits. Those of a run in keep stay: it is still
 // under way.
 func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
-	excess, err := s.excess(l, now, keep)
-	for _, k := range excess {
-		err = errors.Join(err, os.RemoveAll(k.dir))
-	}
-	if err != nil {
-		return fmt.Errorf("prune transcripts: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) excess(l Limits, now time.Time, keep func(run.ID) bool) ([]kept, error) {
 	ids, err := s.Runs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all, out []kept
+	var all []kept
 	var total int64
 	var errs []error
 	for _, id := range ids {
-		k := kept{dir: s.Dir(id)}
-		if k.last, k.size, err = weigh(k.dir); err != nil {
+		k, err := weigh(s.Dir(id))
+		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -64,44 +54,38 @@ func (s *Store) excess(l Limits, now time.Time, keep func(run.ID) bool) ([]kept,
 	}
 	slices.SortFunc(all, func(a, b kept) int { return cmp.Or(a.last.Compare(b.last), cmp.Compare(a.dir, b.dir)) })
 	for _, k := range all {
-		old := l.Keep > 0 && now.Sub(k.last) > l.Keep
-		if !old && (l.MaxBytes <= 0 || total <= l.MaxBytes) {
-			continue
+		if old := l.Keep > 0 && now.Sub(k.last) > l.Keep; old || l.MaxBytes > 0 && total > l.MaxBytes {
+			total -= k.size
+			errs = append(errs, os.RemoveAll(k.dir))
 		}
-		total -= k.size
-		out = append(out, k)
 	}
-	return out, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("prune transcripts: %w", err)
+	}
+	return nil
 }
 
-// weigh gives the time of the last change below a run's directory, and the size
-// of its files.
-func weigh(dir string) (last time.Time, size int64, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return last, 0, nil // somebody else prunes
-	}
-	if err != nil {
-		return last, 0, err
-	}
-	for _, e := range append(entries, nil) {
-		path := dir
-		if e != nil {
-			path = filepath.Join(dir, e.Name())
+// weigh looks at a run's directory, which somebody else may prune meanwhile.
+func weigh(dir string) (kept, error) {
+	k := kept{dir: dir}
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = e.Info()
 		}
-		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue
+			return nil
 		}
 		if err != nil {
-			return last, 0, err
+			return err
 		}
-		if info.ModTime().After(last) {
-			last = info.ModTime()
+		if info.ModTime().After(k.last) {
+			k.last = info.ModTime()
 		}
 		if info.Mode().IsRegular() {
-			size += info.Size()
+			k.size += info.Size()
 		}
-	}
-	return last, size, nil
+		return nil
+	})
+	return k, err
 }

@@ -41,8 +41,9 @@ func (m *markdown) detect() (Format, bool) {
 		has[h] = true
 	}
 	steps, numbered := false, 0
-	for _, t := range m.view.Tasks {
-		steps = steps || headTaskRE().MatchString(t.Group)
+	above := m.doc.Above()
+	for i, t := range m.view.Tasks { // of a check list, each one box
+		steps = steps || headTask(above[i]) != nil
 		if specumRE().MatchString(t.Title) {
 			numbered++
 		}

@@ -200,6 +200,8 @@ func TestDetect(t *testing.T) {
 		{"a/progress.md", "- [ ] a\n", formats.Progress, true},
 		{"progress.md", "# Progress: x\n## Task List\n- [ ] a\n", formats.Portable, true},
 		{"x.md", "- [ ] a\n", formats.Checklist, true},
+		{"x.md", "# x\n### Task 1: a\n- [ ] a\n", formats.Ralphex, true},
+		{"x.md", "# x\n## Task 1: a\n- [ ] a\n", formats.Checklist, true},
 		{"x.md", "text\n", formats.Checklist, false},
 		{"x.json", "{}", "", false},
 		{"prd.json", "", formats.PRD, true},

@@ -51,7 +51,7 @@ func (m *markdown) index(doc *progress.Doc) {
 		task := Task{Task: t}
 		switch m.format {
 		case Ralphex:
-			if m.step(i, task) {
+			if m.step(i, task, above[i]) {
 				continue
 			}
 		case FixPlan:
@@ -91,8 +91,8 @@ func (m *markdown) title() string {
 
 // step takes a box below a heading that is a task as one step of that: such a task is done
 // once all of its boxes are ticked, and in progress while some are.
-func (m *markdown) step(i int, box Task) bool {
-	at := headTaskRE().FindStringSubmatch(box.Group)
+func (m *markdown) step(i int, box Task, above []progress.Heading) bool {
+	at := headTask(above)
 	if at == nil {
 		return false
 	}
@@ -115,18 +115,26 @@ func (m *markdown) step(i int, box Task) bool {
 	return true
 }
 
+// headTask takes apart the heading that is a task of a ralphex plan, nil for any other.
+func headTask(above []progress.Heading) []string {
+	if len(above) == 0 || above[len(above)-1].Level < 3 {
+		return nil
+	}
+	return headTaskRE().FindStringSubmatch(above[len(above)-1].Text)
+}
+
 // rank gives a task of a fix plan what the headings above it say: a priority from 1, and
 // whether it is for the loop at all.
-func (t *Task) rank(above []string) {
+func (t *Task) rank(above []progress.Heading) {
 	for i, heading := range above {
-		if at := priorityRE().FindStringSubmatch(heading); at != nil {
+		if at := priorityRE().FindStringSubmatch(heading.Text); at != nil {
 			t.Priority = 1 + slices.Index([]string{"high", "medium", "low"}, strings.ToLower(at[1]))
 			if i == len(above)-1 {
 				t.Group = ""
 			}
 		}
-		if optionalRE().MatchString(heading) && t.Status == run.TaskOpen {
-			t.Status, t.Reason = run.TaskSkipped, "it stands under "+heading
+		if optionalRE().MatchString(heading.Text) && t.Status == run.TaskOpen {
+			t.Status, t.Reason = run.TaskSkipped, "it stands under "+heading.Text
 		}
 	}
 }
