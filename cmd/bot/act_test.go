@@ -367,8 +367,8 @@ func TestActActionOfTheCheckout(t *testing.T) {
 		t.Fatal(err)
 	}
 	const checkout = "    steps:\n      - uses: actions/checkout@v4.2.2\n        with: {persist-credentials: false}\n"
-	a.commit(t, strings.Replace(strings.ReplaceAll(string(b), "uses: org/ralph-action@v1\n", "uses: ./\n"), "    steps:\n",
-		checkout, 1))
+	a.commit(t, strings.ReplaceAll(strings.ReplaceAll(string(b), "uses: org/ralph-action@v1\n", "uses: ./\n"), "    steps:\n",
+		checkout))
 	got := a.play("issues", a.labelled("Say hello", threeTasks))
 	if got.code != 0 || got.outputs()["end_reason"] != string(run.EndAllTasksComplete) {
 		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)

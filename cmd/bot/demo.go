@@ -95,11 +95,13 @@ type demo struct {
 	say    func(format string, args ...any)
 	repo   ghsim.Repo
 	issue  ghsim.Issue
+	// keep: the pages stay up at the end.
+	keep bool
 }
 
 // stage sets up the GitHub and the App, as an operator would.
 func (c *demoCmd) stage(ctx context.Context, dir string, io stdio, screen *live) (_ *demo, err error) {
-	d := &demo{dir: dir, ended: make(chan struct{}), served: make(chan error, 1)}
+	d := &demo{dir: dir, keep: c.Keep, ended: make(chan struct{}), served: make(chan error, 1)}
 	d.say = func(format string, args ...any) {
 		screen.handle(run.Event{Kind: run.EventPersonNotified, Text: fmt.Sprintf(format, args...)})
 	}
@@ -289,9 +291,10 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 	if c := r.PullRequest.CheckRun; c != nil {
 		fmt.Fprintf(w, "\nCheck run %s on %.7s, %s: %s.\n", c.Name, c.SHA, c.Conclusion, c.Title)
 	}
-	fmt.Fprintf(w, "\n%s to GitHub: %s.\n", strs.Count(calls.REST+calls.GraphQL, "call"), purposes(calls.ByPurpose))
-	fmt.Fprintf(w, "\nTo see the pages in a browser: %[1]s demo --keep. To work on your own repository: %[1]s "+
-		"run PLAN.md.\n", calledAs())
+	if !d.keep {
+		fmt.Fprintf(w, "\nTo see the pages in a browser: %s demo --keep.\n", quoted(os.Args[0]))
+	}
+	fmt.Fprintf(w, "\nTo work on your own repository: %s run PLAN.md\n", quoted(os.Args[0]))
 	return nil
 }
 
@@ -361,11 +364,3 @@ func readable(pr ghsim.PR) string {
 }
 
 var blankLines = regexp.MustCompile(`\n{3,}`)
-
-func purposes(by map[string]int) string {
-	var parts []string
-	for _, k := range sortedKeys(by) {
-		parts = append(parts, fmt.Sprintf("%s %d", k, by[k]))
-	}
-	return strings.Join(parts, ", ")
-}

@@ -74,7 +74,8 @@ func claudeLogin(u *gateway.Upstream, now time.Time) error {
 			ExpiresAt   int64  `json:"expiresAt"` // milliseconds
 		} `json:"claudeAiOauth"`
 	}
-	path, err := readLogin("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json", "run `claude` once and log in", &file)
+	path, err := readLogin("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json", "run `claude` once and log in; on macOS, which keeps the login in its Keychain, set CLAUDE_CODE_OAUTH_TOKEN "+
+		"from `claude setup-token`", &file)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,11 @@ func realMain(args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage\n", calledAs(), plainly(err), asked(err))
+		sentence := ""
+		if strings.HasPrefix(err.Error(), "unknown flag") || strings.HasPrefix(err.Error(), "unexpected argument") {
+			sentence = "; a sentence goes in quotes"
+		}
+		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), plainly(err), asked(err), sentence)
 		return run.ExitUsage
 	}
 

@@ -254,8 +254,8 @@ func throughCLI(t *testing.T, p parity) outcome {
 }
 
 var (
-	requester = regexp.MustCompile(`^(Ralph-Requested-By|Co-authored-by): `)
-	planHash  = regexp.MustCompile(`^Ralph-Plan-SHA256: |^<!-- `)
+	requester = regexp.MustCompile(`^Co-authored-by: `)
+	planHash  = regexp.MustCompile(`^<!-- `)
 	tail      = regexp.MustCompile(`\n+$`)
 	goOn      = regexp.MustCompile(`(?m)^---\n\n.*$`)
 )

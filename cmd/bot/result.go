@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -248,8 +247,6 @@ func (r result) writeIf(asJSON bool, w io.Writer) error {
 	}
 	return r.write(w)
 }
-
-func sortedKeys(m map[string]int) []string { return slices.Sorted(maps.Keys(m)) }
 
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)

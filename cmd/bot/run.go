@@ -541,23 +541,40 @@ func secretFiles(environ []string) []string {
 }
 
 // installation is the mark of this data directory on containers. It is made at
-// random, once.
+// random, once: of two first runs at the same time the second takes the mark of the first.
 func installation(dataDir string) (string, error) {
 	name := filepath.Join(dataDir, "installation")
 	mark, err := os.ReadFile(name) // #nosec G304 -- a file of our own
-	if err == nil && len(mark) > 0 {
-		return string(mark), nil
+	if errors.Is(err, fs.ErrNotExist) {
+		mark, err = makeMark(dataDir, name)
 	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		mark = []byte(strings.ToLower(rand.Text()))
-		if err = os.MkdirAll(dataDir, 0o700); err == nil {
-			err = os.WriteFile(name, mark, 0o600)
-		}
+	if err == nil && len(mark) == 0 {
+		err = errors.New(name + " is empty; remove it")
 	}
 	if err != nil {
 		return "", fmt.Errorf("mark this installation: %w", err)
 	}
 	return string(mark), nil
+}
+
+// makeMark puts a new mark at name, whole, and gives the one that stands there then.
+func makeMark(dataDir, name string) ([]byte, error) {
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.CreateTemp(dataDir, "installation-")
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(strings.ToLower(rand.Text()))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Link(f.Name(), name)
+	}
+	err = errors.Join(err, os.Remove(f.Name()))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return os.ReadFile(name) // #nosec G304 -- a file of our own
 }
 
 // reach tries the endpoints of an agent that needs a key there.

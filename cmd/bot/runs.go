@@ -230,7 +230,7 @@ func showRun(b *strings.Builder, p inline.Past) {
 	end := standing(s)
 	if s.End != "" {
 		end = s.Proof().Sentence(s.End)
-		if s.EndDetail != "" {
+		if s.EndDetail != "" && s.End != run.EndCancelled { // which says it already
 			end += ": " + s.EndDetail
 		}
 	}

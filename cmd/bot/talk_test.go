@@ -162,8 +162,9 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 			if id, ok := strings.CutPrefix(line, "Ralph-Task: "); ok {
 				tasks = append(tasks, strings.TrimSpace(id))
 			}
-			if who, ok := strings.CutPrefix(line, "Ralph-Requested-By: "); ok && strings.Contains(c.Body, "Ralph-Task: ") {
-				requested = append(requested, strings.TrimSpace(who))
+			if who, ok := strings.CutPrefix(line, "Co-authored-by: "); ok && strings.Contains(c.Body, "Ralph-Task: ") {
+				login, _, _ := strings.Cut(who, " ")
+				requested = append(requested, login)
 			}
 		}
 	}

@@ -103,8 +103,6 @@ func (r Result) markdown() string {
 	switch r.End {
 	case EndNothing:
 		b.WriteString("Nothing to do for this event.\n")
-	case EndQueued:
-		fmt.Fprintf(&b, "A queued job for #%d handles this event.\n", r.Issue)
 	case EndRefused:
 		b.WriteString("**Not started.**\n")
 	case EndUnusable:

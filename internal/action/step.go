@@ -101,7 +101,11 @@ func (s *step) tell(r Result) error {
 	if s.in.Mode == modeFinish && r.End == EndNothing {
 		return nil // the step before has told how it ended
 	}
-	return errors.Join(writeOutputs(s.env.output, r.outputs()), writeSummary(s.env.summary, r.markdown()))
+	err := writeOutputs(s.env.output, r.outputs())
+	if r.End == EndQueued {
+		return err // the job that works tells the rest
+	}
+	return errors.Join(err, writeSummary(s.env.summary, r.markdown()))
 }
 
 func (s *step) run(ctx context.Context) (Result, error) {

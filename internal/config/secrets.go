@@ -58,11 +58,10 @@ func (s *secrets) one(name, key, file string) Secret {
 	return Secret(strings.TrimSpace(string(b)))
 }
 
-// many is one, split at commas and line ends.
+// many is one, split at line ends: a secret may hold any other character.
 func (s *secrets) many(name, key, file string) []Secret {
 	var out []Secret
-	for v := range strings.FieldsFuncSeq(s.one(name, key, file).Reveal(),
-		func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
+	for v := range strings.Lines(s.one(name, key, file).Reveal()) {
 		if v = strings.TrimSpace(v); v != "" {
 			out = append(out, Secret(v))
 		}

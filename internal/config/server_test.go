@@ -220,8 +220,8 @@ func TestLoadServerSecrets(t *testing.T) {
 		want    string // beginning of the error
 	}{
 		{
-			name: "several in one variable", env: environ{config.EnvWebhookSecret: " new, old\nolder "},
-			secrets: []config.Secret{"new", "old", "older"},
+			name: "several in one variable", env: environ{config.EnvWebhookSecret: " new\nold,er "},
+			secrets: []config.Secret{"new", "old,er"},
 		},
 		{
 			name: "variable names a file", env: environ{config.EnvWebhookSecret: "", config.EnvWebhookSecret + "_FILE": "/s"},
@@ -232,7 +232,7 @@ func TestLoadServerSecrets(t *testing.T) {
 			want: "configuration: github.webhook_secret_file: the webhook secret is missing",
 		},
 		{
-			name: "blank", env: environ{config.EnvWebhookSecret: " , \n"},
+			name: "blank", env: environ{config.EnvWebhookSecret: "  \n"},
 			want: "configuration: github.webhook_secret_file: the webhook secret is missing",
 		},
 		{

@@ -200,14 +200,14 @@ func (v *story) diagnostics(d Decision) string {
 	}
 	b.WriteString("\nWhat was tried:\n")
 	for _, c := range v.own {
-		fmt.Fprintf(&b, "- iteration %d, %s: %s\n", c.Number, c.Role, strs.Cut(c.tried(), maxTold))
+		fmt.Fprintf(&b, "- iteration %d, %s: %s\n", c.Number, c.Role, strs.Cut(c.result(), maxTold))
 	}
 	fmt.Fprintf(&b, "\nWhat to do:\n- %s\n", what)
 	return b.String()
 }
 
-// tried says what came of a call.
-func (c *Seen) tried() string {
+// result says what came of a call.
+func (c *Seen) result() string {
 	if c.Verdict == VerdictDecompose {
 		return "the task could not be split"
 	}

@@ -24,15 +24,15 @@ const (
 	maxCriteria = 20
 )
 
-// unverified says whether somebody has to look at the proposal before it lands,
+// needsLook says whether somebody has to look at the proposal before it lands,
 // now that its checks pass.
-func (e *Engine) unverified(s *State, task run.Task) bool {
+func (e *Engine) needsLook(s *State, task run.Task) bool {
 	p := s.Proposal
 	switch {
 	case p.Answer != nil:
 		return false
 	case p.Host:
-		return len(task.Accept) > 0 || !s.proven()
+		return len(task.Accept) > 0 || !s.hasProof()
 	default:
 		return p.Already || p.Idle || s.VerifyTasks
 	}
@@ -131,7 +131,7 @@ func (e *Engine) takeVerification(ctx context.Context, s *State) (Next, error) {
 // evidence where people and later calls find it.
 func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 	p := s.Proposal
-	if note := s.wasDone(); note != "" {
+	if note := s.evidenceNote(); note != "" {
 		accepted := s.doc()
 		doc, err := e.completeProgress(s, accepted, note)
 		if err != nil {
@@ -141,15 +141,15 @@ func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
 		}
 		p.Progress = string(doc.Bytes())
-		p.Findings = s.withWasDone(p.Findings)
+		p.Findings = s.withEvidence(p.Findings)
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
 	s.Stage = stageLand
 	return Next{}, nil
 }
 
-// wasDone says of a proposal that changes nothing what speaks for it, "" for any other.
-func (s *State) wasDone() string {
+// evidenceNote says of a proposal that changes nothing what speaks for it, "" for any other.
+func (s *State) evidenceNote() string {
 	p := s.Proposal
 	if !p.Already || p.Answer == nil {
 		return ""
@@ -161,9 +161,9 @@ func (s *State) wasDone() string {
 	return "was already done: " + oneLine(strings.Join(evidence, "; "), maxEvidence)
 }
 
-// withWasDone are findings with that about a proposal that changes nothing.
-func (s *State) withWasDone(findings []gate.Finding) []gate.Finding {
-	note := s.wasDone()
+// withEvidence are findings with that about a proposal that changes nothing.
+func (s *State) withEvidence(findings []gate.Finding) []gate.Finding {
+	note := s.evidenceNote()
 	f := gate.Finding{Rule: RuleAlready, Text: s.TaskID + " " + note + ". Nothing was changed for it."}
 	if note == "" || slices.Contains(findings, f) {
 		return findings

@@ -28,7 +28,7 @@ func (e *Engine) stepBeside(ctx context.Context, s *State) (Next, error) {
 	var delayed error
 	lands := s.Stage == stageLand || s.Stage == stageShow
 	for i := -1; i < len(s.Calls); i++ {
-		v := s.copied()
+		v := s.clone()
 		next, err := e.stepOf(ctx, &v, i)
 		if delay, ok := errors.AsType[*Delay](err); ok && !lands {
 			delayed = err
@@ -81,7 +81,7 @@ func (e *Engine) stepOf(ctx context.Context, s *State, i int) (Next, error) {
 		}
 		return next, err
 	}
-	if s.Calls[i].queued() {
+	if s.Calls[i].inLine() {
 		return Next{Kind: Wait}, nil
 	}
 	own := *e
@@ -134,8 +134,8 @@ func (s *State) paid() bool {
 	return slices.ContainsFunc(s.Calls, func(c Call) bool { return c.Stage == stagePropose && c.Ended == nil })
 }
 
-// queued says whether what an agent left waits for the run to take it.
-func (c *Call) queued() bool {
+// inLine says whether what an agent left waits for the run to take it.
+func (c *Call) inLine() bool {
 	return c.Stage == stagePropose && c.Process == nil && (c.Ended == nil || c.Ended.Outcome == AgentOverTaskBudget)
 }
 
@@ -152,7 +152,7 @@ func (e *Engine) stepCall(ctx context.Context, s *State) (next Next, done bool, 
 	case s.StopAfterCall != "" && s.Stage == stageStart:
 		return Next{}, true, e.forget(ctx, s)
 	case s.Stage == stagePropose:
-		if err := e.forget(ctx, s); err != nil || s.queued() {
+		if err := e.forget(ctx, s); err != nil || s.inLine() {
 			return Next{}, false, err
 		}
 	case s.Stage == stageStart && e.Held != nil:
@@ -180,7 +180,7 @@ func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (N
 		}
 	}
 	for i := range s.Calls {
-		if s.Calls[i].queued() {
+		if s.Calls[i].inLine() {
 			if s.Kept != nil {
 				e.loseKept(s)
 			}
@@ -194,7 +194,7 @@ func (e *Engine) pickBeside(ctx context.Context, s *State, doc *progress.Doc) (N
 // run. Failed and unfinished work at the task goes along.
 func (e *Engine) callBeside(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
 	goesOn := s.TaskID == task.ID
-	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+	if next, handled, err := e.splitUnfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
 	if next, err := e.call(ctx, s, doc, task); err != nil || s.Stage != stageStart || s.Job != prompt.JobBuild {
@@ -252,7 +252,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 			if p.Failed != "" || p.Claim.Kind == prompt.ClaimFailed || p.Claim.Kind == prompt.ClaimBlocked {
 				return Next{}, e.leaveOut(ctx, s)
 			}
-			return e.sendBack(ctx, s, from, "Both changed "+listed(conflicts)+".")
+			return e.sendBack(ctx, s, from, "Both changed "+listPaths(conflicts)+".")
 		}
 		p.Left = tree
 		if found, conflicts, err = e.foldTrees(ctx, s, from, found); err != nil {
@@ -411,7 +411,7 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 func overlap(a, b []string) bool {
 	for _, x := range a {
 		for _, y := range b {
-			x, y := named(x), named(y)
+			x, y := pathOf(x), pathOf(y)
 			if x == y || strings.HasPrefix(x, y+"/") || strings.HasPrefix(y, x+"/") {
 				return true
 			}
@@ -420,8 +420,8 @@ func overlap(a, b []string) bool {
 	return false
 }
 
-// named is the path that a line of "Files:" begins with.
-func named(line string) string {
+// pathOf is the path that a line of "Files:" begins with.
+func pathOf(line string) string {
 	fields := strings.Fields(line)
 	if len(fields) == 0 {
 		return ""
@@ -432,8 +432,8 @@ func named(line string) string {
 // maxTold bounds what is told of an attempt on one line, in bytes.
 const maxTold = 300
 
-// listed is a list of paths in a sentence.
-func listed(paths []string) string {
+// listPaths is a list of paths in a sentence.
+func listPaths(paths []string) string {
 	const most = 10
 	more := ""
 	if len(paths) > most {

@@ -111,8 +111,8 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		Job:     s.Job, Role: s.Role, PlanName: s.Subject.Name, PlanFile: s.Subject.PlanFile, ProgressFile: s.ProgressPath,
 		PlanText: s.Plan.Words(), Accept: s.Plan.Accept, Guidance: s.Guidance, Task: task, Progress: doc, Attempt: attempt,
 		LastFailure: s.Failure, Violations: s.Violations, GateCommands: commands, Left: e.left(*s), Nonce: nonce(*s),
-		Tried: tried(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.filesToRead(), Diff: diff,
-		Said:       s.quoted(s.TaskID),
+		Tried: attemptsAt(doc, s.TaskID), MergedNotes: s.MergedNotes, Files: s.filesToRead(), Diff: diff,
+		Said:       s.quotes(s.TaskID),
 		Unfinished: unfinished, Criteria: criteria, Promise: s.Promise, MayAsk: s.Ask != plan.AskNever,
 	})
 	if err != nil {
@@ -148,8 +148,8 @@ const maxSummary = 600
 // prompt takes less.
 const maxReviewDiff = 64 << 10
 
-// tried are the recorded attempts at a task.
-func tried(doc *progress.Doc, id string) []progress.Attempt {
+// attemptsAt are the recorded attempts at a task.
+func attemptsAt(doc *progress.Doc, id string) []progress.Attempt {
 	if id == "" {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 
 	s.beginRecord(status)
 	s.Stage = stagePropose
-	if s.Job == prompt.JobVerify && status.Outcome.said() {
+	if s.Job == prompt.JobVerify && status.Outcome.ownEnd() {
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
 		e.takeAnswer(s, status)
 		return Next{}, nil
@@ -248,7 +248,7 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("read the work tree: %w", err)
 	}
 	switch {
-	case status.Outcome.said():
+	case status.Outcome.ownEnd():
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
 		e.nameLeftOut(s, refused)
 		refused = slices.DeleteFunc(refused, func(r Refusal) bool { return r.LeftOut })
@@ -267,8 +267,8 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
-// said says whether a call came to an end of its own, so that there is something to look at.
-func (o Outcome) said() bool { return o == AgentCompleted || o == AgentGaveUp || o == AgentTimedOut }
+// ownEnd says whether a call came to an end of its own, so that there is something to look at.
+func (o Outcome) ownEnd() bool { return o == AgentCompleted || o == AgentGaveUp || o == AgentTimedOut }
 
 // repeatLost goes on where nobody can tell how the agent ended: the iteration is
 // repeated, but not for ever. gone: nothing of it is left, not even what it changed.

@@ -20,7 +20,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	if s.Proposal.Host {
 		return Next{}, false, nil
 	}
-	if asked := s.unanswered(); asked != "" && s.Attempts[s.TaskID] > 0 {
+	if asked := s.openQuestion(); asked != "" && s.Attempts[s.TaskID] > 0 {
 		s.endRecord()
 		next, err := e.askPerson(ctx, s, c.accepted, asked)
 		return next, true, err
@@ -35,30 +35,30 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	next, err := func() (Next, error) {
 		switch {
 		case said.Kind == prompt.ClaimFailed:
-			return e.fail(ctx, s, failedBy(said))
+			return e.fail(ctx, s, failureWords(said))
 		case s.Draft.TooLarge && said.Kind != prompt.ClaimPartial:
 			return e.fail(ctx, s, "The last call said that the task is too large for one call.")
 		case said.Kind == prompt.ClaimBlocked && s.Draft.Unchanged && s.begun():
 			// It is not to be lost with what only a person can give.
 			s.Draft.TooLarge = true
-			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+saidOf(said)+".")
+			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+wordsOf(said)+".")
 		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
 			s.endRecord()
-			return e.askPerson(ctx, s, c.accepted, saidOf(said))
+			return e.askPerson(ctx, s, c.accepted, wordsOf(said))
 		case !s.Draft.Unchanged:
 			return e.goOn(ctx, s, c.accepted, c.work)
 		}
 		why := "The last call ended without changing any file."
 		switch {
-		case s.unanswered() != "":
-			why = "The last call asked a question and changed no file: " + s.unanswered() +
+		case s.openQuestion() != "":
+			why = "The last call asked a question and changed no file: " + s.openQuestion() +
 				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and " +
 				"write the assumption down."
 		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.TooLarge = s.Draft.TooLarge || s.Partial[s.TaskID] > 0
-			why = "The last call said what is left, but changed no file: " + saidOf(said) + "."
+			why = "The last call said what is left, but changed no file: " + wordsOf(said) + "."
 		case s.Draft.Change != "":
 			why = "The last call changed nothing more and did not say that the task is done. If the existing work " +
 				"completes the task, say so in the required form."
@@ -71,9 +71,9 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	return next, true, err
 }
 
-// unanswered is the question of a call that did nothing else and claims nothing, "" for none. Beside a claim a question
+// openQuestion is the question of a call that did nothing else and claims nothing, "" for none. Beside a claim a question
 // is politeness.
-func (s *State) unanswered() string {
+func (s *State) openQuestion() string {
 	if !s.Draft.Unchanged || s.Proposal.Claim.Kind != prompt.ClaimNone {
 		return ""
 	}
@@ -107,18 +107,18 @@ func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled b
 	return next, true, err
 }
 
-// failedBy says that an agent calls its own work failed.
-func failedBy(c prompt.Claim) string {
-	return "The last call said that it failed: " + strings.TrimRight(saidOf(c), ".;, ") + "."
+// failureWords says that an agent calls its own work failed.
+func failureWords(c prompt.Claim) string {
+	return "The last call said that it failed: " + strings.TrimRight(wordsOf(c), ".;, ") + "."
 }
 
-// saidOf is what the agent said besides that it is not done.
-func saidOf(c prompt.Claim) string {
+// wordsOf is what the agent said besides that it is not done.
+func wordsOf(c prompt.Claim) string {
 	return cmp.Or(c.Words, "it did not say what")
 }
 
 // goOn keeps unfinished work, for the next call to go on from. It uses up no
-// attempt; see [Engine.unfinished] for how often that may be.
+// attempt; see [Engine.splitUnfinished] for how often that may be.
 func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree string) (Next, error) {
 	task, err := findTask(doc, s.TaskID)
 	if err != nil {
@@ -154,10 +154,10 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 	return Next{}, nil
 }
 
-// unfinished acts on a task that has gone on for as many calls as it may: it is
+// splitUnfinished acts on a task that has gone on for as many calls as it may: it is
 // split up, and where it was already, a person decides. handled is false where
 // another call may go on.
-func (e *Engine) unfinished(
+func (e *Engine) splitUnfinished(
 	ctx context.Context, s *State, doc *progress.Doc, task run.Task,
 ) (_ Next, handled bool, _ error) {
 	most := s.Limits.PartialCalls
@@ -205,8 +205,8 @@ func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, wor
 // maxNeed bounds what is kept of what an agent lacks, in bytes.
 const maxNeed = 400
 
-// needed are the needs of tasks that are still blocked.
-func (s *State) needed(tasks []run.Task) []Need {
+// openNeeds are the needs of tasks that are still blocked.
+func (s *State) openNeeds(tasks []run.Task) []Need {
 	var out []Need
 	for _, t := range tasks {
 		i := slices.IndexFunc(s.Needs, func(n Need) bool { return n.TaskID == t.ID })

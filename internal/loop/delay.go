@@ -59,8 +59,8 @@ func (e *Engine) Delay(s State, why string, queued bool) State {
 	return s
 }
 
-// undelay ends a wait: its time is none of the run's.
-func (e *Engine) undelay(s *State) {
+// endDelay ends a wait: its time is none of the run's.
+func (e *Engine) endDelay(s *State) {
 	if s.Delayed == nil {
 		return
 	}

@@ -33,7 +33,7 @@ func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string
 	}
 	code, _ := splitChanges(changes, path.Dir(s.ProgressPath))
 	code = slices.DeleteFunc(code, func(c Change) bool { return slices.Contains(s.Proposal.Own, c.Path) })
-	why, err = e.elsewhere(ctx, s, task, code)
+	why, err = e.farFromTask(ctx, s, task, code)
 	if err != nil || why == "" {
 		return "", false, err
 	}
@@ -42,10 +42,10 @@ func (e *Engine) doubt(ctx context.Context, s *State, task run.Task) (why string
 	return why, again, nil
 }
 
-// elsewhere says of a proposal that it changes nothing in the folders of the files
+// farFromTask says of a proposal that it changes nothing in the folders of the files
 // which the task names, "" where it does. Checks do not tell of work that was only
 // pretended.
-func (e *Engine) elsewhere(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
+func (e *Engine) farFromTask(ctx context.Context, s *State, task run.Task, code []Change) (string, error) {
 	if len(code) == 0 {
 		return "", nil
 	}

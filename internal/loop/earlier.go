@@ -43,8 +43,8 @@ func (s *State) Sum() Earlier {
 	return sum
 }
 
-// bounded is e with no more than a state keeps.
-func (e Earlier) bounded() Earlier {
+// cutOff is e with no more than a state keeps.
+func (e Earlier) cutOff() Earlier {
 	over := max(len(e.Commits)-maxEarlier, 0)
 	e.Older += over
 	e.Commits = slices.Clone(e.Commits[over:])
@@ -59,7 +59,7 @@ func (e Earlier) bounded() Earlier {
 // commit, which the state of the run before may.
 func (s *State) takeEarlier(found Earlier) {
 	known := s.Earlier
-	s.Earlier = found.bounded()
+	s.Earlier = found.cutOff()
 	for i, c := range s.Earlier.Commits {
 		if k := slices.IndexFunc(known.Commits, func(l Landed) bool { return l.OID == c.OID }); k >= 0 {
 			s.Earlier.Commits[i].Verified = known.Commits[k].Verified

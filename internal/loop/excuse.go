@@ -19,9 +19,9 @@ func (s *State) noteAuthor(behind run.Task, ids ...string) {
 	}
 }
 
-// asked are the words that must all ask for other judges of a task: its own, and those of
+// wordsBehind are the words that must all ask for other judges of a task: its own, and those of
 // a person behind it.
-func (s *State) asked(task run.Task) []run.Task {
+func (s *State) wordsBehind(task run.Task) []run.Task {
 	behind, ok := s.Behind[task.ID]
 	if ok && behind.ID == wholePlan {
 		behind = run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
@@ -34,7 +34,7 @@ func (s *State) asked(task run.Task) []run.Task {
 
 // person is the part of asked that a person wrote.
 func (s *State) person(task run.Task) run.Task {
-	all := s.asked(task)
+	all := s.wordsBehind(task)
 	return all[len(all)-1]
 }
 

@@ -73,17 +73,17 @@ func (s *State) Receptive() bool {
 	return s.Stage != stageEnd || s.resumes()
 }
 
-// Heed takes in what people said of the work, each thing as its own task where it
+// TakeFeedback takes in what people said of the work, each thing as its own task where it
 // is one. ErrNotNow is returned while something is at work that the tasks are
 // compared with. A run that was about to end for want of work goes on.
-func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error) {
+func (e *Engine) TakeFeedback(ctx context.Context, s State, list []Heard) (State, error) {
 	if !s.Receptive() {
 		return s, ErrNotNow
 	}
-	next := s.copied()
+	next := s.clone()
 	err := next.load()
 	if err == nil {
-		err = e.takeFeedback(ctx, &next, list)
+		err = e.addFeedback(ctx, &next, list)
 	}
 	if err != nil {
 		return s, err
@@ -91,7 +91,7 @@ func (e *Engine) Heed(ctx context.Context, s State, list []Heard) (State, error)
 	return next, nil
 }
 
-func (e *Engine) takeFeedback(ctx context.Context, s *State, list []Heard) (err error) {
+func (e *Engine) addFeedback(ctx context.Context, s *State, list []Heard) (err error) {
 	doc := s.doc()
 	var added []string
 	for _, h := range list {
@@ -151,13 +151,13 @@ func (s *State) keepFeedback(f Feedback) {
 	s.Feedback = slices.DeleteFunc(s.Feedback, func(was Feedback) bool { return was.Key == f.Key })
 	s.Feedback = append(s.Feedback, f)
 	for len(s.Feedback) > maxFeedback {
-		i := max(0, slices.IndexFunc(s.Feedback, Feedback.settled))
+		i := max(0, slices.IndexFunc(s.Feedback, Feedback.over))
 		s.Feedback = slices.Delete(s.Feedback, i, i+1)
 	}
 }
 
-// settled says whether nothing more is to be done about it.
-func (f Feedback) settled() bool { return f.Commit != "" || f.Standing == FeedbackDropped }
+// over says whether nothing more is to be done about it.
+func (f Feedback) over() bool { return f.Commit != "" || f.Standing == FeedbackDropped }
 
 // Note keeps what was said of the work of a run that has ended, where that brings
 // no task.
@@ -201,8 +201,8 @@ func (s *State) Answered() ([]Feedback, error) {
 	return out, nil
 }
 
-// landedFeedback notes what a commit did for what people said.
-func (s *State) landedFeedback(task string, landed Landed, did string) {
+// noteLanding notes what a commit did for what people said.
+func (s *State) noteLanding(task string, landed Landed, did string) {
 	for i := range s.Feedback {
 		f := &s.Feedback[i]
 		part := f.TaskID == s.Parents[task]
@@ -213,8 +213,8 @@ func (s *State) landedFeedback(task string, landed Landed, did string) {
 	}
 }
 
-// quoted is what was said that a task, or the one it is a part of, is about.
-func (s *State) quoted(task string) string {
+// quotes is what was said that a task, or the one it is a part of, is about.
+func (s *State) quotes(task string) string {
 	var parts []string
 	for _, f := range s.Feedback {
 		if f.Quote != "" && f.TaskID != "" && (f.TaskID == task || f.TaskID == s.Parents[task]) {

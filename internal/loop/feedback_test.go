@@ -21,7 +21,7 @@ func (w *world) driveHearing(s loop.State, list []loop.Heard, when func(loop.Sta
 	taken := false
 	for range 2000 {
 		if !taken && when(s) {
-			next, err := e.Heed(w.t.Context(), s, list)
+			next, err := e.TakeFeedback(w.t.Context(), s, list)
 			if err != nil && !errors.Is(err, loop.ErrNotNow) {
 				w.t.Fatal(err)
 			}
@@ -65,9 +65,9 @@ func said(key string, title, quote string) loop.Heard {
 	}
 }
 
-// TestHeed: what was said comes before the tasks that are left, and reaches the agent
+// TestTakeFeedback: what was said comes before the tasks that are left, and reaches the agent
 // at it.
-func TestHeed(t *testing.T) {
+func TestTakeFeedback(t *testing.T) {
 	t.Parallel()
 	for name, when := range map[string]func(loop.State) bool{
 		"while an agent works": iterating(2),
@@ -121,9 +121,9 @@ func TestHeed(t *testing.T) {
 	}
 }
 
-// TestHeedAgain: a conversation that comes back is another round, and what is asked
+// TestTakeFeedbackAgain: a conversation that comes back is another round, and what is asked
 // of people is not settled before they have answered.
-func TestHeedAgain(t *testing.T) {
+func TestTakeFeedbackAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	asked := loop.Heard{Feedback: loop.Feedback{Key: "w", Comment: 1, Standing: loop.FeedbackAsked, Why: "two wishes"}}

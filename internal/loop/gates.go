@@ -21,11 +21,11 @@ type due struct {
 	old *OldTree
 }
 
-// required are the checks due now: those of the task on a proposal, those of
+// dueChecks are the checks due now: those of the task on a proposal, those of
 // the end once all tasks are done. What the base brings along is joined by
 // what the proposal adds, never shortened by it. Where a proposal touches
 // what judges it, those of them that run tests are due again; see OldTree.
-func (e *Engine) required(s State) ([]due, error) {
+func (e *Engine) dueChecks(s State) ([]due, error) {
 	when := gate.Task
 	if s.Phase == run.PhaseFinishing {
 		when = gate.Final
@@ -74,9 +74,9 @@ func (e *Engine) finalGates(s State) bool {
 	return len(gate.At(e.gates(s), gate.Final)) > 0
 }
 
-// checked is the tree that checks run on: the proposal, or at the end what has
+// treeToCheck is the tree that checks run on: the proposal, or at the end what has
 // landed, without .ralph/. The notes of a run are no part of what is checked.
-func (e *Engine) checked(ctx context.Context, s *State, old *OldTree) (string, error) {
+func (e *Engine) treeToCheck(ctx context.Context, s *State, old *OldTree) (string, error) {
 	whole := s.HeadTree
 	switch {
 	case s.Phase == run.PhaseFinishing:
@@ -140,7 +140,7 @@ func (c check) trust() Trust {
 // again by whoever observes it.
 func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result, error) {
 	g := d.Gate
-	tree, err := e.checked(ctx, s, d.old)
+	tree, err := e.treeToCheck(ctx, s, d.old)
 	if err != nil {
 		return check{}, nil, err
 	}
@@ -287,7 +287,7 @@ func (e *Engine) task(s *State) (run.Task, error) {
 
 // startGate starts the next check.
 func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
-	gates, err := e.required(*s)
+	gates, err := e.dueChecks(*s)
 	if err != nil {
 		return Next{}, err
 	}
@@ -306,7 +306,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		if err != nil {
 			return Next{}, err
 		}
-		if e.unverified(s, task) {
+		if e.needsLook(s, task) {
 			return e.verify(s, task)
 		}
 		switch doubt, again, err := e.doubt(ctx, s, task); {
@@ -357,7 +357,7 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 }
 
 func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
-	gates, err := e.required(*s)
+	gates, err := e.dueChecks(*s)
 	if err != nil {
 		return Next{}, err
 	}

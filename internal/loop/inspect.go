@@ -48,7 +48,7 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 		found.recounts = found.recounts || len(found.judges) > 0 || strings.HasSuffix(c.Path, ".rs")
 	}
 	if s.Quality.RequireNewTests {
-		found.findings = append(found.findings, untested(code)...)
+		found.findings = append(found.findings, missingTests(code)...)
 	}
 	patch, err := e.Work.Patch(ctx, s.HeadTree, tree, maxMeasured)
 	if err != nil {
@@ -62,8 +62,8 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 	return found, nil
 }
 
-// untested are the source files that are new or changed where no test is.
-func untested(code []Change) (found []gate.Finding) {
+// missingTests are the source files that are new or changed where no test is.
+func missingTests(code []Change) (found []gate.Finding) {
 	for _, c := range code {
 		switch {
 		case c.Status == "D":

@@ -58,7 +58,7 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, old OldTree, r gate.Res
 		}
 		if len(tests) == 0 || len(others) == 0 {
 			s.find(gate.RuleChanged, fmt.Sprintf("%s cannot run on the new code with %s as before, which proves nothing", r.Gate,
-				listed(old.Judges)))
+				listPaths(old.Judges)))
 			return Next{}, nil
 		}
 		if err := e.judgeBy(ctx, s, tests); err != nil {
@@ -71,7 +71,7 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, old OldTree, r gate.Res
 		return Next{}, err
 	}
 	var unasked, unnamed []string
-	for _, words := range s.asked(task) {
+	for _, words := range s.wordsBehind(task) {
 		unnamed = append(unnamed, gate.Unnamed(words, r.Verdict.Tests)...)
 	}
 	for _, name := range old.Judges {
@@ -86,7 +86,7 @@ func (e *Engine) judgeOld(ctx context.Context, s *State, old OldTree, r gate.Res
 	named := len(r.Verdict.Tests) > 0 && len(unnamed) == 0
 	if named || len(unasked) < len(old.Judges) {
 		s.find(gate.RuleChanged, fmt.Sprintf("%s fails with %s as before; the task asks for a change there", r.Gate,
-			listed(old.Judges)))
+			listPaths(old.Judges)))
 		if named {
 			return Next{}, nil
 		}
@@ -101,7 +101,7 @@ func (s *State) find(rule, text string) {
 	p.Findings = appendFindings(p.Findings, []gate.Finding{{Rule: rule, Text: text}})
 }
 
-// asksFor says whether the words behind a task ask for a judge to be another; see asked.
+// asksFor says whether the words behind a task ask for a judge to be another; see wordsBehind.
 func (e *Engine) asksFor(ctx context.Context, s *State, task run.Task, name string) (bool, error) {
 	if s.Quality.AllowChangedTests {
 		return true, nil
@@ -113,7 +113,7 @@ func (e *Engine) asksFor(ctx context.Context, s *State, task run.Task, name stri
 			return false, fmt.Errorf("read %q of the tree: %w", name, err)
 		}
 	}
-	return !slices.ContainsFunc(s.asked(task), func(words run.Task) bool {
+	return !slices.ContainsFunc(s.wordsBehind(task), func(words run.Task) bool {
 		return !gate.Asks(words, name, sides[0], sides[1])
 	}), nil
 }
@@ -144,6 +144,6 @@ func (e *Engine) refuseJudges(ctx context.Context, s *State, old OldTree, r gate
 	s.Draft.Tampered = true
 	why := fmt.Sprintf("The last call changed files that decide whether the work is right (%s), and the new code is "+
 		"not right by them as they were. They were restored: fix the code so that it passes with them. Change them only "+
-		"where your task says so.\n\n%s", listed(old.Judges), gate.Remediation(r))
+		"where your task says so.\n\n%s", listPaths(old.Judges), gate.Remediation(r))
 	return e.failed(ctx, s, why, failure{Check: &r, Refused: true})
 }

@@ -40,7 +40,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
 	}
 	if at := s.last(); at >= 0 && l.Task.ID != "" {
-		s.landedFeedback(l.Task.ID, landed, s.History[at].Evidence.Change)
+		s.noteLanding(l.Task.ID, landed, s.History[at].Evidence.Change)
 	}
 	s.Commits = append(s.Commits, landed)
 	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD

@@ -64,7 +64,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	if task.Verify {
 		return e.hostTask(ctx, s, doc, task)
 	}
-	if next, handled, err := e.unfinished(ctx, s, doc, task); err != nil || handled {
+	if next, handled, err := e.splitUnfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
 	}
 	return e.call(ctx, s, doc, task)
@@ -85,7 +85,7 @@ func (e *Engine) endStuck(s *State, detail string) (Next, error) {
 // need, or blocked.
 func (e *Engine) finishStuck(s *State, detail string) (Next, error) {
 	doc := s.doc()
-	needs := s.needed(doc.Tasks())
+	needs := s.openNeeds(doc.Tasks())
 	if len(needs) == 0 {
 		return e.finish(s, run.EndBlocked, detail)
 	}

@@ -175,7 +175,7 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 		}
 		return v.split(reason)
 	}
-	switch reason, tries := v.usedUp(most, s.Attempts[task.ID], s.Limits.TaskTime); {
+	switch reason, tries := v.exhaustion(most, s.Attempts[task.ID], s.Limits.TaskTime); {
 	case reason == "":
 	case v.absent():
 		return Decision{Verdict: VerdictGiveUp, Reason: v.absence()}
@@ -202,9 +202,9 @@ func (s *State) firstRow(v *story, task run.Task) Decision {
 	return Decision{Verdict: VerdictProceed}
 }
 
-// usedUp says why the attempts at a task are used up, "" where they are not, and how many calls
+// exhaustion says why the attempts at a task are used up, "" where they are not, and how many calls
 // were made since.
-func (v *story) usedUp(most, failed int, limit time.Duration) (reason string, tries int) {
+func (v *story) exhaustion(most, failed int, limit time.Duration) (reason string, tries int) {
 	var spent time.Duration
 	// Those of an earlier run are counted, and nothing else is known of them.
 	attempts := failed - len(slices.DeleteFunc(slices.Clone(v.own), func(c *Seen) bool { return !c.attempt() }))
@@ -324,3 +324,34 @@ func (v *story) timeouts() (n int) {
 	}
 	return n
 }
+
+// nextRole is who makes the next call where the policy names nobody: the debugger after a failed
+// check, whom only the architect follows; else whoever had the task; and for a fresh task whom
+// its title asks for.
+func (v *story) nextRole(task run.Task) run.Role {
+	for _, c := range slices.Backward(v.own) {
+		switch {
+		case c.Role == run.RolePlanner || c.Role == run.RoleReviewer || c.Verdict == VerdictDecompose:
+			continue
+		case c.Class.ofCheck() && c.Class != FailHang && c.Role != run.RoleArchitect:
+			return run.RoleDebugger
+		}
+		return c.Role
+	}
+	switch {
+	case task.Verify, testsOnly().MatchString(task.Title):
+		return run.RoleTester
+	case design().MatchString(task.Title):
+		return run.RoleArchitect
+	default:
+		return run.RoleImplementer
+	}
+}
+
+// Titles of tasks that ask for tests alone, or for a design.
+var (
+	testsOnly = strs.Lazy(`(?i)^(?:add|write|extend|improve|create|increase|complete)(?: [\w-]+){0,3}? ` +
+		`(?:tests?|test cases?|(?:test )?coverage)(?:$| (?:for|of|that|to|in|on|around|covering|which|with)\b)`)
+	design = strs.Lazy(`(?i)\b(?:re-?design|re-?architect|` +
+		`(?:design|architecture) (?:of|for|decision|document)|decide (?:on|how)|choose (?:a|an|the|between))\b`)
+)

@@ -147,7 +147,7 @@ func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (held []Re
 		return nil, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
-	s.evidence(func(ev *Evidence) { ev.Change = oneLine(changedPaths(code), maxEvidence) })
+	s.evidence(func(ev *Evidence) { ev.Change = oneLine(pathsIn(code), maxEvidence) })
 	c.code = code
 	return append(foreign, e.Publisher.Screen(*s, code)...), nil
 }

@@ -146,9 +146,9 @@ func classOfCheck(r gate.Result) Class {
 	return FailCheck
 }
 
-// shown is by what an attempt is known that fails as another one did: the failing tests where the
+// fingerprint is by what an attempt is known that fails as another one did: the failing tests where the
 // check names them, else its telling lines without their numbers; "" where it shows nothing.
-func shown(c Seen, f failure, why string) string {
+func fingerprint(c Seen, f failure, why string) string {
 	text := why
 	switch {
 	case c.Outcome == AgentBroken, c.Tampered && f.Refused:
@@ -251,7 +251,7 @@ func (s *State) endRecord() {
 
 // blame notes why a call did not land.
 func (s *State) blame(f failure, why, detail string) {
-	s.Draft.Class, s.Draft.Shown = classOf(s.Draft, f, detail), shown(s.Draft, f, why)
+	s.Draft.Class, s.Draft.Shown = classOf(s.Draft, f, detail), fingerprint(s.Draft, f, why)
 	s.Draft.Error = oneLine(why, maxSeenError)
 	if f.Check == nil && s.Draft.Outcome == AgentGaveUp {
 		s.Draft.Error = oneLine(cmp.Or(detail, why), maxSeenError)

@@ -533,7 +533,7 @@ func NewState(r Request, now time.Time) State {
 	r.NoCommit = r.NoCommit || r.Plan.NoCommit
 	r.Limits = r.Limits.WithDefaults(run.DefaultLimits())
 	r.Gates = withDefaults(r.Gates)
-	r.Earlier = r.Earlier.bounded()
+	r.Earlier = r.Earlier.cutOff()
 	s := State{
 		Request:  r,
 		Position: Position{Phase: run.PhaseQueued, StartedAt: now, NonceKey: rand.Text()},
@@ -551,9 +551,9 @@ func withDefaults(gates []gate.Gate) []gate.Gate {
 	return out
 }
 
-// settled are the settings of a run: what was asked for, and what the repository says
+// mergeWith gives the settings of a run: what was asked for, and what the repository says
 // of the rest.
-func (asked Settings) settled(repo Settings, attended bool) Settings {
+func (asked Settings) mergeWith(repo Settings, attended bool) Settings {
 	out := repo
 	if repo.Limits == (run.Limits{}) {
 		out.Limits = asked.Limits

@@ -62,7 +62,7 @@ func (e *Engine) Steer(ctx context.Context, s State, w Wish) (State, string, err
 	if s.Progress == "" || s.Phase.Terminal() {
 		return s, "", ErrNotNow
 	}
-	next := s.copied()
+	next := s.clone()
 	if err := next.load(); err != nil {
 		return s, "", err
 	}
@@ -212,7 +212,7 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 	return fmt.Sprintf("%s reopened %s.", who, strings.Join(ids, ", ")), nil
 }
 
-// startOver is anew for a task that a person has decided about: nothing of what was
+// startOver begins again with a task that a person has decided about: nothing of what was
 // said of it is told to the next call.
 func (s *State) startOver(id string) {
 	s.resetTask(id)
@@ -236,7 +236,7 @@ func (e *Engine) interrupt(ctx context.Context, s *State) error {
 	if err := e.halt(ctx, s, "the task was skipped"); err != nil {
 		return err
 	}
-	return e.pickAnew(ctx, s)
+	return e.pickNext(ctx, s)
 }
 
 // workOn takes a run that stands at its end back to work, if there is some.
@@ -256,7 +256,7 @@ func (e *Engine) workOn(ctx context.Context, s *State, doc *progress.Doc) error 
 	}
 	s.End, s.EndDetail, s.Closing, s.Diagnostics = "", "", nil, ""
 	s.takeBackStop()
-	return e.pickAnew(ctx, s)
+	return e.pickNext(ctx, s)
 }
 
 // resumes says whether a run that stands at its end goes on where more work
@@ -266,8 +266,8 @@ func (s *State) resumes() bool {
 		s.End == run.EndBudgetExhausted && !s.spent()
 }
 
-// pickAnew lets the run choose its next task on the last good tree.
-func (e *Engine) pickAnew(ctx context.Context, s *State) error {
+// pickNext lets the run choose its next task on the last good tree.
+func (e *Engine) pickNext(ctx context.Context, s *State) error {
 	s.Kept = nil
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return err

@@ -122,13 +122,13 @@ type Engine struct {
 // Step takes the run one transition further. On an error the state is the one
 // that was handed in and the step may be repeated.
 func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
-	s := old.copied()
+	s := old.clone()
 	if err := s.load(); err != nil {
 		return old, Next{}, err
 	}
 	next, err := e.step(ctx, &s)
 	if errors.Is(err, ErrNoWorkTree) && old.Stage != stageOpen && old.Stage != stageEnd {
-		return e.laidAnew(ctx, old)
+		return e.layOutAgain(ctx, old)
 	}
 	if delay, ok := errors.AsType[*Delay](err); ok && old.End == "" {
 		pause := delay.For
@@ -140,7 +140,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	if err != nil {
 		return old, Next{}, err
 	}
-	e.undelay(&s)
+	e.endDelay(&s)
 	// What it did to the branch has to be known first.
 	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd
 	if !lands && textSize(reflect.ValueOf(s)) > maxState {
@@ -149,10 +149,10 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	return s, next, nil
 }
 
-// laidAnew goes on with a run whose work tree is gone, from what is on the branch
+// layOutAgain goes on with a run whose work tree is gone, from what is on the branch
 // and in the state. What had been started there is gone with it.
-func (e *Engine) laidAnew(ctx context.Context, old State) (State, Next, error) {
-	s := old.copied()
+func (e *Engine) layOutAgain(ctx context.Context, old State) (State, Next, error) {
+	s := old.clone()
 	if s.Process != nil {
 		if err := e.Runner.Abandon(ctx, s.Process.Name); err != nil {
 			return old, Next{}, fmt.Errorf("abandon %s: %w", s.Process.Name, err)

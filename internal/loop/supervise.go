@@ -230,7 +230,7 @@ func (s *State) reviews() int {
 	case ReviewAlways:
 		return maxReviews
 	case ReviewUnproven:
-		if s.proven() || s.VerifyTasks {
+		if s.hasProof() || s.VerifyTasks {
 			return 0
 		}
 		return 1
@@ -241,8 +241,8 @@ func (s *State) reviews() int {
 	}
 }
 
-// proven says whether any check has passed on what landed last, or on the whole.
-func (s *State) proven() bool { return s.Proof().Passed > 0 }
+// hasProof says whether any check has passed on what landed last, or on the whole.
+func (s *State) hasProof() bool { return s.Proof().Passed > 0 }
 
 // Proof is what shows that the work is right, as far as is known.
 func (s *State) Proof() run.Proof {

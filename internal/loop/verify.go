@@ -205,8 +205,8 @@ func checkmarks(changes []progress.Change) string {
 // maxToldPaths bounds the paths that a text is made of, before it is cut.
 const maxToldPaths = 50
 
-// changedPaths are the paths of a change, in words.
-func changedPaths(changes []Change) string {
+// pathsIn are the paths of a change, in words.
+func pathsIn(changes []Change) string {
 	if len(changes) == 0 {
 		return "no file was changed"
 	}

@@ -22,7 +22,7 @@ func CommitOf(l loop.Landing, agent string) Commit {
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protected: s.Protected, Model: l.Model, Agent: agent,
 		CostUSD:     l.CostUSD,
 		RequestedBy: by.Login, RequestedByID: by.ID,
-		PlanSHA256: s.Plan.SHA256, Approved: s.Approved, ApprovedBy: s.ApprovedBy,
+		Approved: s.Approved, ApprovedBy: s.ApprovedBy,
 		Covered: s.Covered, Planned: l.Planned, Recorded: l.Recorded,
 		Closing: l.Closing, Archived: l.Closing && s.ArchiveProgress,
 	}

@@ -23,17 +23,15 @@ const maxFullTitle = 500
 // The trailers of a commit. The ones under Ralph- are the record from which a
 // commit is recognised after a crash.
 const (
-	trailerRun         = "Ralph-Run"
-	trailerTask        = "Ralph-Task"
-	trailerIteration   = "Ralph-Iteration"
-	trailerAgent       = "Ralph-Agent"
-	trailerModel       = "Ralph-Model"
-	trailerCost        = "Ralph-Cost-USD"
-	trailerRequestedBy = "Ralph-Requested-By"
-	trailerPlan        = "Ralph-Plan-SHA256"
-	trailerApproved    = "Ralph-Approved-Plan"
-	trailerApprovedBy  = "Ralph-Approved-By"
-	trailerCovered     = "Ralph-Covered-Plan"
+	trailerRun        = "Ralph-Run"
+	trailerTask       = "Ralph-Task"
+	trailerIteration  = "Ralph-Iteration"
+	trailerAgent      = "Ralph-Agent"
+	trailerModel      = "Ralph-Model"
+	trailerCost       = "Ralph-Cost-USD"
+	trailerApproved   = "Ralph-Approved-Plan"
+	trailerApprovedBy = "Ralph-Approved-By"
+	trailerCovered    = "Ralph-Covered-Plan"
 )
 
 // Commit is a tree that is to become one commit, and what there is to say
@@ -61,8 +59,6 @@ type Commit struct {
 	// RequestedBy is the login of the person who started the run, "" locally.
 	RequestedBy   string
 	RequestedByID int64
-	// PlanSHA256 is the hash of the text that the plan was made of.
-	PlanSHA256 string
 	// Approved is the hash of the plan that was approved (progress.Doc.PlanSHA256),
 	// "" for none, ApprovedBy the login of whoever did, and Covered the hash of what
 	// people and the host have made of that plan since; "" where that is the same.
@@ -113,10 +109,6 @@ func trailers(m *redact.Masker, c Commit) [][2]string {
 	add(trailerAgent, c.Agent)
 	add(trailerModel, c.Model)
 	add(trailerCost, strconv.FormatFloat(c.CostUSD, 'f', 4, 64))
-	if loginRE().MatchString(c.RequestedBy) {
-		add(trailerRequestedBy, c.RequestedBy)
-	}
-	add(trailerPlan, c.PlanSHA256)
 	add(trailerApproved, c.Approved)
 	if c.Approved != "" && loginRE().MatchString(c.ApprovedBy) {
 		add(trailerApprovedBy, c.ApprovedBy)

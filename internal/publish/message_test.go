@@ -19,7 +19,6 @@ func sample() Commit {
 	return Commit{
 		Run: "r-42", Iteration: 3, TaskID: "T2", TaskTitle: "Wire the flag", Base: oid(1), BaseTree: oid(2), Tree: oid(3),
 		Model: "claude-sonnet-4-5", Agent: "claude", CostUSD: 0.42135, RequestedBy: "alice", RequestedByID: 583231,
-		PlanSHA256: strings.Repeat("ab", 32),
 	}
 }
 
@@ -33,8 +32,6 @@ Ralph-Iteration: 3
 Ralph-Agent: claude
 Ralph-Model: claude-sonnet-4-5
 Ralph-Cost-USD: 0.4214
-Ralph-Requested-By: alice
-Ralph-Plan-SHA256: ` + strings.Repeat("ab", 32) + `
 Co-authored-by: alice <583231+alice@users.noreply.github.com>`
 	if diff := cmp.Diff(want, Message(nil, sample())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -192,7 +189,7 @@ func FuzzMessage(f *testing.F) {
 	reserved := regexp.MustCompile(`(?i)^(?:[a-z-]+-by|skip-checks) ?:`)
 	f.Fuzz(func(t *testing.T, title, task, model, login string) {
 		c := sample()
-		c.TaskTitle, c.TaskID, c.Model, c.Agent, c.RequestedBy, c.PlanSHA256 = title, task, model, model, login, model
+		c.TaskTitle, c.TaskID, c.Model, c.Agent, c.RequestedBy = title, task, model, model, login
 		message := Message(nil, c)
 		lines := strings.Split(message, "\n")
 		if n := utf8.RuneCountInString(lines[0]); n > maxSubject || n == 0 {
@@ -203,7 +200,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		own := "Co-authored-by: " + login + " <583231+" + login + "@users.noreply.github.com>"
 		for _, line := range lines {
-			if reserved.MatchString(line) && line != own && line != "Ralph-Requested-By: "+login {
+			if reserved.MatchString(line) && line != own {
 				t.Fatalf("injected trailer %q", line)
 			}
 		}

@@ -36,7 +36,7 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, d *drive
 	if err := r.askPeople(ctx, row, h); err != nil {
 		return s, err
 	}
-	next, err := d.engine.Heed(ctx, s, h.list)
+	next, err := d.engine.TakeFeedback(ctx, s, h.list)
 	if errors.Is(err, loop.ErrNotNow) {
 		return s, nil
 	}
