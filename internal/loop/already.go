@@ -237,7 +237,7 @@ func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]s
 
 // hostTask begins a task that the host does itself: it runs all checks and those of
 // the tasks of its phase, and changes nothing.
-func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
+func (e *Engine) hostTask(ctx context.Context, s *State, task run.Task) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}
