@@ -73,8 +73,6 @@ type setting struct {
 	change func(*config.Server)
 	// slug is the App's, where it matters.
 	slug string
-	// gitHubClock is GitHub's, nil for the real one.
-	gitHubClock func() time.Time
 }
 
 const (
@@ -89,7 +87,7 @@ const quiet = 10 * time.Minute
 func newStage(t testing.TB, set setting) *stage {
 	t.Helper()
 	bell := newBell()
-	sim := ghsimtest.Start(t, ghsim.Options{Clock: set.gitHubClock, Wrap: bell.wrap})
+	sim := ghsimtest.Start(t, ghsim.Options{Wrap: bell.wrap})
 	st := &stage{
 		t: t, sim: sim, bell: bell, others: new(sync.Once), dir: shortTempDir(t), clock: &slowClock{},
 	}

@@ -106,8 +106,18 @@ func metered(t *testing.T, api *agenttest.Server, budget, spent float64) (agent.
 		t.Fatal(err)
 	}
 	ledger := spendtest.Open(t, t.TempDir())
-	if err := spend.Carry(t.Context(), ledger, spend.RunScope("r1", 0).Key, spend.Dollars(spent)); err != nil {
-		t.Fatal(err)
+	if spent > 0 {
+		err := ledger.Begin(t.Context(), spend.Start{Name: "r1-0", Scopes: []spend.Scope{spend.RunScope("r1", 0)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := ledger.Admit(t.Context(), "r1-0", "")
+		if err == nil {
+			err = ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(spent)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	meter := spend.NewMeter(ledger, run.ListPrices())
 	if err := meter.Begin(t.Context(), spend.Start{

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -32,19 +32,23 @@ const (
 // localRef is a reference in a schema to itself.
 var localRef = only("#*", whyAway)
 
-// reader reads a request once, token by token. It refuses what two readers of JSON
-// could understand in two ways, and what the rules of the API are against.
+// reader reads a request once, token by token, and copies next to nothing of it. It
+// refuses what two readers of JSON could understand in two ways, and what the rules of
+// the API are against.
 type reader struct {
-	dec *json.Decoder
-	api *rules
+	// body is sound JSON, of which what is before at was read.
+	body []byte
+	at   int
+	api  *rules
 	// way leads to the value that is being read: names of fields, and places in lists.
 	way []string
 	// values counts those that were read.
 	values int
 	// names are those of the fields at the top, and top the values of these and of those
-	// one level below that are neither lists nor objects; all by their normal names.
+	// one level below that are neither lists nor objects, as they are written; all by their
+	// normal names.
 	names map[string]bool
-	top   map[string]json.Token
+	top   map[string][]byte
 }
 
 // read reads a whole body. Errors are refusals.
@@ -52,12 +56,53 @@ func (r *reader) read(body []byte) error {
 	if !utf8.Valid(body) || !json.Valid(body) {
 		return refuse("the request is not a JSON object: it is malformed")
 	}
-	r.dec, r.top = json.NewDecoder(bytes.NewReader(body)), map[string]json.Token{}
-	r.dec.UseNumber()
-	if open, err := r.dec.Token(); err != nil || open != json.Delim('{') {
+	if bytes.TrimLeft(body, " \t\r\n")[0] != '{' {
 		return refuse("the request is not a JSON object")
 	}
+	r.body, r.top = body, map[string][]byte{}
+	r.next()
 	return r.object("", ofAPI)
+}
+
+// next is the next token: a brace or bracket, or a text, number or word as it is written.
+// In sound JSON commas and colons say nothing more.
+func (r *reader) next() []byte {
+	for strings.IndexByte(" \t\r\n,:", r.body[r.at]) >= 0 {
+		r.at++
+	}
+	from := r.at
+	switch r.body[r.at] {
+	case '{', '}', '[', ']':
+		r.at++
+	case '"':
+		for r.at++; r.body[r.at] != '"'; r.at++ {
+			if r.body[r.at] == '\\' {
+				r.at++
+			}
+		}
+		r.at++
+	default:
+		r.at += bytes.IndexAny(r.body[r.at:], " \t\r\n,]}") // an object ends in a brace
+	}
+	return r.body[from:r.at]
+}
+
+// maxText is how much of a text is looked at, in bytes: neither a pattern nor the name of
+// a model is as long, though each of its characters be written with six.
+const maxText = 1 << 10
+
+// unquote is what a text says that is written like that, up to most bytes of it.
+func unquote(written []byte, most int) string {
+	inner := written[1 : len(written)-1]
+	cut := inner[:min(len(inner), most)]
+	if i := bytes.LastIndexByte(cut, '\\'); len(cut) < len(inner) && i >= len(cut)-6 {
+		cut = cut[:max(i, 0)] // an escape that was cut, or the end of one
+	}
+	var text string
+	if err := json.Unmarshal(slices.Concat([]byte{'"'}, cut, []byte{'"'}), &text); err != nil {
+		return string(cut) // it has a backslash, which nothing has that is looked for
+	}
+	return text
 }
 
 // object reads the rest of an object, which is the value of a field of that normal name.
@@ -66,12 +111,8 @@ func (r *reader) object(parent string, in kind) error {
 	if len(r.way) == 0 {
 		r.names = names
 	}
-	for r.dec.More() {
-		tok, err := r.dec.Token()
-		if err != nil {
-			return refuse("the request is not a JSON object: %s", err)
-		}
-		name, _ := tok.(string) // a name is nothing else
+	for tok := r.next(); tok[0] != '}'; tok = r.next() {
+		name := unquote(tok, len(tok))
 		r.way = append(r.way, name)
 		key := name
 		if in == ofAPI {
@@ -91,64 +132,64 @@ func (r *reader) object(parent string, in kind) error {
 	if in == ofAPI && parent == "input" && !names["type"] && !names["role"] {
 		return refuse("%s names neither type nor role, and may stand for something that is stored: %s", r.path(), whyAway)
 	}
-	_, err := r.dec.Token()
-	return err
+	return nil
 }
 
 // field reads the value of a field.
 func (r *reader) field(parent, name string, in kind) error {
 	switch {
 	case in == inData:
-		return r.value(name, rule{}, false, inData)
+		return r.value(r.next(), name, rule{}, false, inData)
 	case in == inSchema:
 		switch name {
 		case "$ref", "$dynamicRef", "$recursiveRef":
-			return r.value(name, rule{values: localRef.values, why: localRef.why, object: true}, true, inSchema)
+			return r.value(r.next(), name, rule{values: localRef.values, why: localRef.why, object: true}, true, inSchema)
 		}
-		return r.value(name, rule{}, false, inSchema)
+		return r.value(r.next(), name, rule{}, false, inSchema)
 	case r.api.data[name]:
-		return r.value(name, rule{}, false, inData)
+		return r.value(r.next(), name, rule{}, false, inData)
 	case r.api.schemas[name]:
-		return r.value(name, rule{}, false, inSchema)
+		return r.value(r.next(), name, rule{}, false, inSchema)
 	}
 	rl, ruled := r.api.of(parent, name)
 	if ruled && len(rl.values) == 0 {
 		return refuse("%s is not allowed here: %s", r.path(), rl.why)
 	}
-	return r.value(name, rl, ruled, ofAPI)
+	return r.value(r.next(), name, rl, ruled, ofAPI)
 }
 
-// value reads a value of a field, or of a list that is one.
-func (r *reader) value(field string, rl rule, ruled bool, in kind) error {
-	tok, err := r.dec.Token()
-	if err != nil {
-		return refuse("the request is not a JSON object: %s", err)
-	}
+// value reads a value of a field, or of a list that is one, which begins with a token.
+func (r *reader) value(tok []byte, field string, rl rule, ruled bool, in kind) error {
 	if r.values++; r.values > maxValues {
 		return refuse("the request has more than %d values", maxValues)
 	}
-	open, nested := tok.(json.Delim)
+	nested := tok[0] == '{' || tok[0] == '['
 	switch {
 	case nested && len(r.way) >= maxNesting:
 		return refuse("the request nests deeper than %d levels", maxNesting)
-	case nested && open == '{':
-		if ruled && !rl.object {
-			return refuse("%s may not be an object: %s", r.path(), rl.why)
-		}
+	case tok[0] == '{' && ruled && !rl.object:
+		return refuse("%s may not be an object: %s", r.path(), rl.why)
+	case tok[0] == '{':
 		return r.object(field, in)
 	case nested:
-		for i := 0; r.dec.More(); i++ {
+		tok = r.next()
+		for i := 0; tok[0] != ']'; i++ {
 			r.way = append(r.way, "["+strconv.Itoa(i)+"]")
-			if err := r.value(field, rl, ruled, in); err != nil {
+			if err := r.value(tok, field, rl, ruled, in); err != nil {
 				return err
 			}
-			r.way = r.way[:len(r.way)-1]
+			r.way, tok = r.way[:len(r.way)-1], r.next()
 		}
-		_, err = r.dec.Token()
-		return err
+		return nil
 	}
-	if text := scalar(tok); ruled && !rl.fits(text) {
-		return refuse("%s %q is not allowed here: %s", r.path(), clip(text), rl.why)
+	if ruled {
+		text := string(tok[:min(len(tok), maxText)])
+		if tok[0] == '"' {
+			text = unquote(tok, maxText)
+		}
+		if !rl.fits(text) {
+			return refuse("%s %q is not allowed here: %s", r.path(), clip(text), rl.why)
+		}
 	}
 	if in == ofAPI && len(r.way) <= 2 {
 		r.top[normal(strings.Join(r.way, "."))] = tok
@@ -163,14 +204,6 @@ func (rl rule) fits(value string) bool {
 		}
 	}
 	return false
-}
-
-// scalar is a value that is neither list nor object as a text.
-func scalar(tok json.Token) string {
-	if tok == nil {
-		return "null"
-	}
-	return fmt.Sprint(tok)
 }
 
 // plain says whether a name is spelled as the API spells its own: no reader takes it for
@@ -190,21 +223,22 @@ func (r *reader) plain(name string) bool {
 // text is the text in a field at the top, "" where there is none.
 func (r *reader) text(name string) (string, error) {
 	tok, there := r.top[normal(name)]
-	text, ok := tok.(string)
-	if there && !ok {
+	if there && tok[0] != '"' {
 		return "", refuse("%s is not a string", name)
 	}
-	return text, nil
+	if !there {
+		return "", nil
+	}
+	return unquote(tok, maxText), nil
 }
 
 // number is the whole number in a field, 0 where there is none.
 func (r *reader) number(name string) (int64, error) {
-	tok := r.top[normal(name)]
-	if tok == nil {
+	tok := string(r.top[normal(name)])
+	if tok == "" || tok == "null" {
 		return 0, nil
 	}
-	number, _ := tok.(json.Number)
-	f, err := number.Float64()
+	f, err := strconv.ParseFloat(tok, 64)
 	if n := int64(f); err == nil && float64(n) == f && 0 <= n && n <= 1_000_000_000 {
 		return n, nil
 	}

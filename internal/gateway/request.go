@@ -90,11 +90,11 @@ func inspect(c call, body []byte) (asked, error) {
 // answer, or not tell what was used.
 func (r *reader) missing(f form) (string, error) {
 	switch {
-	case r.names["store"] && r.top["store"] != false:
+	case r.names["store"] && string(r.top["store"]) != "false":
 		return "", refuse("store may only be false: %s", whyStore)
 	case f == formResponses && !r.names["store"]:
 		return `"store":false,`, nil
-	case f != formChat || r.top["stream"] != true || r.top["streamoptions.includeusage"] == true:
+	case f != formChat || string(r.top["stream"]) != "true" || string(r.top["streamoptions.includeusage"]) == "true":
 		return "", nil
 	case r.names["streamoptions"]:
 		return "", refuse("stream_options has no include_usage: true: set that, or leave stream_options out")

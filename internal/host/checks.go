@@ -2,11 +2,7 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
@@ -26,14 +22,10 @@ func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
 	if h.cfg.Transcripts == nil {
 		return nil
 	}
-	b, err := json.Marshal(transcript.Check{
+	return writeNote(filepath.Join(h.start(g.Name), checkFile), transcript.Check{
 		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
 		Of: g.Of,
 	})
-	if err != nil {
-		return fmt.Errorf("describe the check: %w", err)
-	}
-	return os.WriteFile(filepath.Join(h.start(g.Name), checkFile), b, 0o600)
 }
 
 // keepCheck keeps the whole output of a check that has ended. The run does not depend
@@ -52,16 +44,9 @@ func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sand
 func (h *Host) storeCheck(
 	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
 ) (err error) {
-	b, err := os.ReadFile(filepath.Join(h.start(handle.Name), checkFile)) // #nosec G304 -- a file of our own
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it began before this was kept
-	}
 	var c transcript.Check
-	if err == nil {
-		err = json.Unmarshal(b, &c)
-	}
-	if err != nil {
-		return fmt.Errorf("read what the check was for: %w", err)
+	if found, err := readNote(filepath.Join(h.start(handle.Name), checkFile), &c); err != nil || !found {
+		return err
 	}
 	c.Started, c.Finished = status.StartedAt, status.FinishedAt
 	c.Passed, c.ExitCode, c.Reason = r.Passed, r.ExitCode, r.Reason

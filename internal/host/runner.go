@@ -103,11 +103,8 @@ func (h *Host) layOutAgent(
 	if err := wt.InitAgentGit(ctx, history); err != nil {
 		return fmt.Errorf("lay out the agent's own .git: %w", err)
 	}
-	b, err := json.Marshal(began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(dir, beganFile), b, 0o600); err != nil {
+	note := began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model}
+	if err := writeNote(filepath.Join(dir, beganFile), note); err != nil {
 		return err
 	}
 	if err := h.describe(s, a); err != nil {
@@ -272,9 +269,6 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 func (h *Host) price(name string, s *loop.AgentStatus) error {
 	if s.Model == "" {
 		b, err := h.began(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // laid out by an older version of the program
-		}
 		if err != nil {
 			return err
 		}
@@ -298,14 +292,11 @@ type began struct {
 const beganFile = "began.json"
 
 func (h *Host) began(name string) (b began, err error) {
-	src, err := os.ReadFile(filepath.Join(h.start(name), beganFile))
-	if err == nil {
-		err = json.Unmarshal(src, &b)
+	found, err := readNote(filepath.Join(h.start(name), beganFile), &b)
+	if err == nil && !found {
+		err = fmt.Errorf("nobody noted what %s began with", name)
 	}
-	if err != nil {
-		return b, fmt.Errorf("find what %s began with: %w", name, err)
-	}
-	return b, nil
+	return b, err
 }
 
 // emptied takes away what an agent filled the disk with, before anybody reads

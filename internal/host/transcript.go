@@ -3,9 +3,7 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -37,11 +35,7 @@ func (h *Host) describe(s loop.State, a loop.AgentStart) error {
 			st.Task = t.Title
 		}
 	}
-	b, err := json.Marshal(st)
-	if err != nil {
-		return fmt.Errorf("describe the start: %w", err)
-	}
-	return os.WriteFile(filepath.Join(h.start(a.Name), startFile), b, 0o600)
+	return writeNote(filepath.Join(h.start(a.Name), startFile), st)
 }
 
 // Witness notes for the transcripts what becomes of each call, and passes every
@@ -79,16 +73,9 @@ func (h *Host) transcribe(
 	ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus,
 ) (err error) {
 	dir := h.start(handle.Name)
-	b, err := os.ReadFile(filepath.Join(dir, startFile)) // #nosec G304 -- a file of our own
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a check, or it did not get that far, or it is kept
-	}
 	var st transcript.Start
-	if err == nil {
-		err = json.Unmarshal(b, &st)
-	}
-	if err != nil {
-		return fmt.Errorf("read what the start was for: %w", err)
+	if found, err := readNote(filepath.Join(dir, startFile), &st); err != nil || !found {
+		return err // a check, or it did not get that far, or it is kept
 	}
 	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
 	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage,

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,32 +32,11 @@ type treeNote struct {
 func (h *Host) noteFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
 
 func (h *Host) treeNote() (n treeNote, err error) {
-	b, err := os.ReadFile(h.noteFile())
-	if errors.Is(err, fs.ErrNotExist) {
-		return n, nil
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &n)
-	}
-	if err != nil {
-		return n, fmt.Errorf("read how the work tree was laid out: %w", err)
-	}
-	return n, nil
+	_, err = readNote(h.noteFile(), &n)
+	return n, err
 }
 
-func (h *Host) setTreeNote(n treeNote) error {
-	b, err := json.Marshal(n)
-	if err == nil {
-		next := h.noteFile() + ".new"
-		if err = os.WriteFile(next, b, 0o600); err == nil {
-			err = os.Rename(next, h.noteFile())
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("note how the work tree is laid out: %w", err)
-	}
-	return nil
-}
+func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.noteFile(), n) }
 
 // noteTree notes what Open has found, for whichever process comes to the work tree.
 func (h *Host) noteTree(ctx context.Context, at Location, head gitrepo.OID, repo config.Repo) error {

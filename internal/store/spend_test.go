@@ -72,25 +72,6 @@ func TestSpend(t *testing.T) {
 		}
 	}
 
-	t.Run("what was spent before is carried over once", func(t *testing.T) {
-		dir := filepath.Join(t.TempDir(), "ralph.db")
-		issue := spend.IssueScope("I_1", 1000)
-		for range 2 {
-			l := openSpend(t, dir)
-			if err := spend.Carry(t.Context(), l, issue.Key, 700); err != nil {
-				t.Fatal(err)
-			}
-			spent(t, l, issue.Key, 700)
-		}
-		l := openSpend(t, dir)
-		begin(t, l, start("a", 0, issue))
-		settle(t, l, admit(t, l, "a"), 300)
-		refuses(t, l, "a", issue, 1000)
-		if err := spend.Carry(t.Context(), l, "issue:I_2", 0); err != nil {
-			t.Error(err)
-		}
-		spent(t, l, "issue:I_2", 0)
-	})
 	t.Run("a start is found until it ends", func(t *testing.T) {
 		l := openSpend(t, filepath.Join(t.TempDir(), "ralph.db"))
 		want := start("r1-1", 1000, spend.TaskScope(id, "T1", 500))

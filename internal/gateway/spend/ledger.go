@@ -181,27 +181,6 @@ type Ledger interface {
 	Spent(ctx context.Context, key string) (USD, error)
 }
 
-// Carry notes in l what was spent in a scope before l was begun. It does nothing
-// where something is spent there already: then that was noted, too.
-func Carry(ctx context.Context, l Ledger, key string, cost USD) error {
-	spent, err := l.Spent(ctx, key)
-	if err != nil || spent > 0 || cost <= 0 {
-		return err
-	}
-	start := Start{Name: "before/" + key, Scopes: []Scope{{Key: key}}}
-	if err := l.Begin(ctx, start); err != nil {
-		return err
-	}
-	id, err := l.Admit(ctx, start.Name, "")
-	if err != nil {
-		return err
-	}
-	if err := l.Settle(ctx, id, Charge{Cost: cost}); err != nil {
-		return err
-	}
-	return l.End(ctx, start.Name)
-}
-
 // Over is the error of a scope that is used up; nil where it is not. It is for ledgers.
 func Over(s Scope, spent USD) error {
 	if s.Limit <= 0 || spent < s.Limit {
