@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
