@@ -83,7 +83,7 @@ type renderer struct {
 }
 
 func (r *renderer) text() string {
-	return strings.Trim(r.summary()+r.status()+r.tasks()+r.said()+r.commits()+r.gates()+r.account()+r.folds()+r.steer(), "\n") + "\n"
+	return strings.Trim(r.status()+r.summary()+r.tasks()+r.said()+r.commits()+r.gates()+r.account()+r.folds()+r.steer(), "\n") + "\n"
 }
 
 // summaryOf is what the check run shows: the description without what closes the issue.

@@ -17,8 +17,7 @@ const (
 // asks for it.
 const tryIt = "Try it:"
 
-// summary says in the agents' own words what changed and how to try it, before
-// anything else: the first sentences of what they said of the first tasks that
+// summary says in the agents' own words what changed and how to try it: the first sentences of what they said of the first tasks that
 // changed something, and the newest hint. It is "" where they said nothing.
 func (r *renderer) summary() string {
 	var changes []string
@@ -42,7 +41,7 @@ func (r *renderer) summary() string {
 	if len(changes) == 0 {
 		return ""
 	}
-	return strings.Join(changes, " ") + "\n\n"
+	return "\n" + strings.Join(changes, " ") + "\n"
 }
 
 // sentenceRE finds the end of a sentence. A dot within a name or a command is none.
