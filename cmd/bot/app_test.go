@@ -339,20 +339,21 @@ func TestI7TakingTheLabelOffStopsTheRun(t *testing.T) {
 // say and claim is the loop's, whose test has the same name.
 func TestMisbehavingAgents(t *testing.T) {
 	t.Parallel()
-	for misbehave, told := range map[string]string{
-		"symlink_progress": "plain, readable file",
-		"edit_workflow":    ".github/workflows",
-		"escape_write":     "verified the task and disagrees",
+	for does, told := range map[string]string{
+		"misbehave: symlink_progress": "plain, readable file",
+		"misbehave: escape_write":     "verified the task and disagrees",
+
+		`files: {.github/workflows/evil.yml: "on: push"}`: ".github/workflows",
 	} {
-		t.Run(misbehave, func(t *testing.T) {
+		t.Run(does, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: fmt.Sprintf(`model: scripted
 tasks:
   T1:
-    - {misbehave: %q, say: "All done, everything works."}
+    - {%s, say: "All done, everything works."}
     - {files: {one.txt: "1\n"}, say: done}
 default: [{files: {two.txt: "2\n"}, say: done}]
-`, misbehave)})
+`, does)})
 			s := st.serve()
 			state := st.ended(s.store, st.label("Say hello", "- [ ] one\n- [ ] two\n"))
 			if state.End != run.EndAllTasksComplete {

@@ -240,9 +240,7 @@ func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 	if w.path != "" {
 		cfg.Limits.Processes = uint64(cmp.Or(max(spec.PIDs, 0), maxProcesses)) //nolint:gosec // G115: not negative
 	}
-	if len(cfg.Watched) > 0 {
-		cfg.Watched = append(cfg.Watched, d.Path(homeDir), d.Path(tmpDir))
-	}
+	cfg.Watched = append(cfg.Watched, d.Path(homeDir), d.Path(tmpDir))
 	if err := d.Fill(box, cfg, spec.Stdin); err != nil {
 		return proc.Cmd{}, err
 	}

@@ -39,7 +39,7 @@ type Config struct {
 	IdleTimeout time.Duration `json:"idle_timeout,omitempty"`
 	// Watched are the directories that the command may fill, and DiskBytes and
 	// DiskFiles what they may hold together, with what was there before; 0 is
-	// no limit of ours.
+	// no limit but that something is left on their file systems.
 	Watched   []string `json:"watched,omitempty"`
 	DiskBytes int64    `json:"disk_bytes,omitempty"`
 	DiskFiles int64    `json:"disk_files,omitempty"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -41,7 +42,8 @@ type disk struct {
 	room  func(dir string) (room, error)
 }
 
-// watch says what is wrong once too much is written, and ends then. Counting a
+// watch says what is wrong once too much is written, and ends then. Without a limit that is
+// when the file system is nearly full. Counting a
 // tree takes time, so that it is counted when the file system has lost a
 // quarter of what may still be written, and now and then.
 func (d disk) watch(ctx context.Context, tell func(string)) {
@@ -65,8 +67,9 @@ func (d disk) watch(ctx context.Context, tell func(string)) {
 				left = r
 			}
 		}
+		limited := d.limit.bytes != math.MaxInt64 || d.limit.files != math.MaxInt64
 		grown := usage{counted.bytes - left.bytes, counted.files - left.files}
-		if now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 ||
+		if limited && now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 ||
 			grown.files > (d.limit.files-used.files)/4) {
 			var problem string
 			if used, problem = d.count(); problem != "" {

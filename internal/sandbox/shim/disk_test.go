@@ -74,7 +74,7 @@ func TestDiskProblems(t *testing.T) {
 	}{
 		{"bytes", dir, usage{1 << 20, 100}, plenty, "more than the 1 MiB allowed were written"},
 		{"files", dir, usage{1 << 30, 1}, plenty, "more than the 1 files allowed were made"},
-		{"depth", deep, unlimited(), plenty, "directories are nested more than 250 deep"},
+		{"depth", deep, usage{1 << 50, 1 << 40}, plenty, "directories are nested more than 250 deep"},
 		{
 			"the disk is full", dir, unlimited(), func(string) (room, error) { return room{200 << 20, 1 << 40}, nil },
 			"the file system of the work tree is nearly full: 200 MiB and",

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // From linux/prctl.h; package syscall lacks them.
@@ -170,6 +172,11 @@ func oomKilled() bool {
 		}
 	}
 	return false
+}
+
+// reserve has the file system keep room for a file, where it can.
+func reserve(f *os.File, bytes int64) {
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, bytes) // #nosec G115 -- a descriptor fits
 }
 
 // roomOf asks the file system that dir is on.

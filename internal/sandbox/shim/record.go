@@ -178,6 +178,7 @@ func openRecord(path string) (*record, bool, error) {
 	if err == nil && free {
 		var info os.FileInfo
 		if info, err = f.Stat(); err == nil && info.Size() == 0 {
+			reserve(f, recordRoom)
 			return &record{f}, true, nil
 		}
 	}
@@ -187,6 +188,10 @@ func openRecord(path string) (*record, bool, error) {
 	}
 	return nil, false, nil
 }
+
+// recordRoom is what all events take at most: how a command that filled the disk ended can
+// still be written.
+const recordRoom = 4 << 10
 
 // add writes one event with a single write, so that a reader sees it whole or
 // not at all. It is not synced: against the death of this process that is not

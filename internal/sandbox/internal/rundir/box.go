@@ -56,11 +56,9 @@ func Config(noted Start, spec sandbox.Spec, at Places) shim.Config {
 	if spec.Stdin != "" {
 		cfg.Stdin = filepath.Join(at.Box, promptName)
 	}
-	if spec.DiskBytes > 0 || spec.DiskFiles > 0 {
-		cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{at.Work, at.Box}
-		if at.Cache != "" {
-			cfg.Watched = append(cfg.Watched, at.Cache)
-		}
+	cfg.DiskBytes, cfg.DiskFiles, cfg.Watched = spec.DiskBytes, spec.DiskFiles, []string{at.Work, at.Box}
+	if at.Cache != "" {
+		cfg.Watched = append(cfg.Watched, at.Cache)
 	}
 	if at.Gateway != "" {
 		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(cmp.Or(spec.GatewayPort, sandbox.DefaultGatewayPort)))
