@@ -92,8 +92,7 @@ func (e ending) summary(s loop.State) string {
 	return b.String()
 }
 
-// protectedPaths lists the changes of agents that were put back, and
-// that were put back.
+// protectedPaths lists the changes of agents that were put back.
 func protectedPaths(s loop.State) string {
 	var b strings.Builder
 	for _, f := range s.Findings {
