@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -237,7 +236,7 @@ func (e *Engine) existing(ctx context.Context, tree string, names []string) ([]s
 
 // hostTask begins a task that the host does itself: it runs all checks and those of
 // the tasks of its phase, and changes nothing.
-func (e *Engine) hostTask(ctx context.Context, s *State, doc *progress.Doc, task run.Task) (Next, error) {
+func (e *Engine) hostTask(ctx context.Context, s *State, task run.Task) (Next, error) {
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
 	}

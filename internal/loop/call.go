@@ -97,7 +97,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		}
 		diff = cmp.Or(diff, "The changes take too long to compare. Read the files.")
 	}
-	gates := e.gates(*s)
+	gates := s.Checks()
 	commands := make([]string, 0, len(gates))
 	for _, g := range gates {
 		commands = append(commands, g.Command)

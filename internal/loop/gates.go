@@ -30,7 +30,7 @@ func (e *Engine) dueChecks(s State) ([]due, error) {
 	if s.Phase == run.PhaseFinishing {
 		when = gate.Final
 	}
-	gates := e.gates(s)
+	gates := s.Checks()
 	if s.Proposal != nil {
 		gates = gate.Union(gates, s.Proposal.Gates)
 	}
@@ -49,7 +49,7 @@ func (e *Engine) dueChecks(s State) ([]due, error) {
 	}
 	if when == gate.Task {
 		for i := range s.Proposal.Old {
-			for _, g := range gate.At(e.gates(s), when) {
+			for _, g := range gate.At(s.Checks(), when) {
 				if !g.Advisory && (g.Kind == gate.Test || g.Kind == gate.Check) {
 					all = append(all, due{Gate: g, old: &s.Proposal.Old[i]})
 				}
@@ -71,7 +71,7 @@ func (e *Engine) ownChecks(s *State) ([]string, error) {
 }
 
 func (e *Engine) finalGates(s State) bool {
-	return len(gate.At(e.gates(s), gate.Final)) > 0
+	return len(gate.At(s.Checks(), gate.Final)) > 0
 }
 
 // treeToCheck is the tree that checks run on: the proposal, or at the end what has
@@ -236,7 +236,7 @@ func (e *Engine) before(ctx context.Context, s *State, g gate.Gate) (check, erro
 // brings along says of older trees is no excuse: it counts as passed there.
 func (e *Engine) baseline(s *State, g gate.Gate) *gate.Result {
 	r, ok := s.Baseline[baselineKey(g.Command, s.Image)]
-	fresh := !slices.ContainsFunc(e.gates(*s), func(old gate.Gate) bool { return old.Command == g.Command })
+	fresh := !slices.ContainsFunc(s.Checks(), func(old gate.Gate) bool { return old.Command == g.Command })
 	switch {
 	case fresh && r.Missing == "" && !r.Passed:
 		return &gate.Result{Passed: true}

@@ -40,7 +40,7 @@ func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree stri
 	for _, l := range leaks {
 		found.findings = append(found.findings, s.Quality.Finding(l))
 	}
-	gates := gate.Union(e.gates(*s), s.Proposal.Gates)
+	gates := gate.Union(s.Checks(), s.Proposal.Gates)
 	for _, c := range code {
 		if gate.IsTest(c.Path) || gate.Decides(c.Path, gates) {
 			found.judges = append(found.judges, c.Path)

@@ -62,7 +62,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.endStuck(s, detail)
 	}
 	if task.Verify {
-		return e.hostTask(ctx, s, doc, task)
+		return e.hostTask(ctx, s, task)
 	}
 	if next, handled, err := e.splitUnfinished(ctx, s, doc, task); err != nil || handled {
 		return next, err
@@ -73,7 +73,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 // endStuck ends a run that has no task left to work. Where it has landed something, the
 // final checks say first how that stands.
 func (e *Engine) endStuck(s *State, detail string) (Next, error) {
-	if len(s.Commits) == 0 || len(gate.At(e.gates(*s), gate.Final)) == 0 {
+	if len(s.Commits) == 0 || len(gate.At(s.Checks(), gate.Final)) == 0 {
 		return e.finishStuck(s, detail)
 	}
 	s.Stuck, s.EndDetail = true, detail
@@ -106,9 +106,6 @@ func rank(t run.Task) int {
 func (e *Engine) overdue(s State) bool {
 	return s.Limits.RunTimeout > 0 && !e.Now().Before(s.Deadline(e.Now()))
 }
-
-// gates are the checks a proposal has to pass, by what is known so far.
-func (e *Engine) gates(s State) []gate.Gate { return s.Checks() }
 
 // Ahead is what is in front of a run that was opened: the tasks in the order in
 // which they would be worked if each succeeded, and all of them, done or not.

@@ -1,0 +1,373 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/run"
+)
+
+func TestPlanMode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if a.Mode != run.ModePlan {
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return claimed()
+		}
+		w.work["sneaked.txt"] = "code in plan mode"
+		path := ".ralph/1/progress.md"
+		w.work[path] = strings.Replace(w.work[path], "## Tasks\n", "## Tasks\n\n- [ ] first\n- [x] second\n", 1)
+		return completed("planned")
+	}
+	auto := request(t, "Make greetings nicer, please.")
+	s := w.drive(loop.NewState(auto, w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if diff := cmp.Diff([]string{"T1 first", "T2 second"}, subjects(s.Commits)); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range w.commits {
+		if _, ok := w.trees[c.Tree]["sneaked.txt"]; ok {
+			t.Error("code written in plan mode landed")
+		}
+	}
+
+	only := newWorld(t)
+	only.agent = w.agent
+	r := request(t, "Make greetings nicer, please.")
+	r.Mode = run.ModePlan
+	s = only.drive(loop.NewState(r, only.now), nil)
+	if s.End != run.EndPlanned || len(only.prompts) != 1 || len(only.tasks(s)) != 2 {
+		t.Errorf("plan mode ended %s after %d calls with %d tasks", s.End, len(only.prompts), len(only.tasks(s)))
+	}
+
+	lazy := newWorld(t)
+	lazy.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("no idea") }
+	s = lazy.drive(loop.NewState(auto, lazy.now), nil)
+	if s.End != run.EndFailed || len(lazy.prompts) != 8 {
+		t.Errorf("a planner without a plan: ended %s after %d calls", s.End, len(lazy.prompts))
+	}
+}
+
+func TestFinishedFileCostsNoCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, threeTasks)
+	r.KeepProgress = true
+	first := w.drive(loop.NewState(r, w.now), nil)
+	if first.End != run.EndAllTasksComplete {
+		t.Fatal(first.End)
+	}
+	w.prompts = nil
+	r.Run = "r2"
+	second := w.drive(loop.NewState(r, w.now), nil)
+	if second.End != run.EndAllTasksComplete || len(w.prompts) != 0 || len(second.Commits) != 0 {
+		t.Errorf("ended %s with %d calls and %d commits", second.End, len(w.prompts), len(second.Commits))
+	}
+}
+
+func TestForeignProgressIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	foreign := "<!-- ralph:progress key=issue:OTHER plan=00 -->\n# Progress: Other\n\n## Tasks\n\n- [ ] T1 not ours\n"
+	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/1/progress.md": foreign})
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.ProgressPath != ".ralph/1-2/progress.md" {
+		t.Errorf("ended %s with progress at %s", s.End, s.ProgressPath)
+	}
+	if got := w.trees[w.head().Tree][".ralph/1/progress.md"]; got != foreign {
+		t.Errorf("the other issue's file changed:\n%s", got)
+	}
+}
+
+func TestCancelKeepsWhatLanded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.TaskID == "T2" {
+			cancel(errBoom)
+		}
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	saved := 0
+	d := loop.Driver{
+		Engine: w.engine(),
+		Save:   func(context.Context, loop.State) error { saved++; return nil },
+		Await:  func(context.Context, loop.Handle) error { return nil },
+		Sleep:  func(context.Context, time.Time) error { return nil },
+	}
+	s, err := d.Run(ctx, loop.NewState(request(t, threeTasks), w.now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.End != run.EndCancelled || s.EndDetail != "boom" || s.Phase != run.PhaseCancelled {
+		t.Errorf("ended %s (%s) in phase %s", s.End, s.EndDetail, s.Phase)
+	}
+	if len(w.stopped) != 1 || saved == 0 {
+		t.Errorf("stopped %v, saved %d times", w.stopped, saved)
+	}
+	if len(s.Commits) == 0 || s.Commits[0].TaskID != "T1" {
+		t.Errorf("commits %v", subjects(s.Commits))
+	}
+}
+
+func TestBranchMovedIsTakenIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{nil, loop.ErrBranchMoved}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRejectedLandingFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{&loop.Rejection{Refusals: []loop.Refusal{{Path: "big.bin", Reason: "too large"}}}}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 4 || !strings.Contains(w.prompts[1], "too large") {
+		t.Errorf("ended %s after %d iterations", s.End, s.Iteration)
+	}
+}
+
+func TestErrorLeavesTheStateAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{errBoom}
+	e := w.engine()
+	s := loop.NewState(request(t, threeTasks), w.now)
+	for {
+		next, n, err := e.Step(t.Context(), s)
+		if err != nil {
+			if !errors.Is(err, errBoom) {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(fmt.Sprint(s), fmt.Sprint(next)); diff != "" {
+				t.Error(diff)
+			}
+			break
+		}
+		if n.Kind == loop.Done {
+			t.Fatal("the error did not come out")
+		}
+		s = next
+	}
+	if s := w.drive(s, nil); s.End != run.EndAllTasksComplete {
+		t.Errorf("after the error: ended %s", s.End)
+	}
+}
+
+// The parts of a state are stored as one object: a field that two of them have would be
+// lost without a word.
+func TestStateFieldsHaveOneNameEach(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	var walk func(typ reflect.Type)
+	walk = func(typ reflect.Type) {
+		for f := range typ.Fields() {
+			if f.Anonymous {
+				walk(f.Type)
+				continue
+			}
+			if other, ok := seen[f.Name]; ok && f.IsExported() {
+				t.Errorf("%s is a field of %s and of %s", f.Name, other, typ.Name())
+			}
+			seen[f.Name] = typ.Name()
+		}
+	}
+	walk(reflect.TypeFor[loop.State]())
+	for name := range seen {
+		if _, ok := reflect.TypeFor[loop.State]().FieldByName(name); !ok {
+			t.Errorf("%s cannot be reached from a state", name)
+		}
+	}
+}
+
+func TestDecodeRefusesOtherVersions(t *testing.T) {
+	t.Parallel()
+	if _, err := loop.Decode([]byte(`{"Version":99}`)); !errors.Is(err, loop.ErrStateVersion) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := loop.Decode([]byte(`{`)); err == nil {
+		t.Error("broken JSON was accepted")
+	}
+}
+
+func TestLostProcessesEndTheRun(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		err  error
+		want run.EndReason
+	}{{loop.ErrLost, run.EndFailed}, {loop.ErrGone, run.EndFailed}} {
+		w := newWorld(t)
+		w.observeErr = tt.err
+		s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+		if s.End != tt.want {
+			t.Errorf("%v: ended %s: %s", tt.err, s.End, s.EndDetail)
+		}
+	}
+}
+
+// TestChecksAreGone: a check that is gone before it has ended is no fault of the task's, however often.
+func TestChecksAreGone(t *testing.T) {
+	t.Parallel()
+	for gone, want := range map[int]run.EndReason{5: run.EndAllTasksComplete, 1000: run.EndFailed} {
+		w := newWorld(t)
+		w.gone = gone
+		r := request(t, threeTasks)
+		r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
+		s := w.drive(loop.NewState(r, w.now), nil)
+		if s.End != want || len(s.Attempts) != 0 {
+			t.Errorf("%d gone: ended %s, attempts %v: %s", gone, s.End, s.Attempts, s.EndDetail)
+		}
+		if want == run.EndFailed && !strings.HasSuffix(s.EndDetail, "gone each time") {
+			t.Errorf("ended with %q", s.EndDetail)
+		}
+	}
+}
+
+// TestCrashWhilePlanning: a plan that was paid for is not lost with a process.
+func TestCrashWhilePlanning(t *testing.T) {
+	t.Parallel()
+	for at, crash := range eachCrash {
+		w := newWorld(t)
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if a.Mode == run.ModePlan {
+				path := ".ralph/1/progress.md"
+				w.work[path] = strings.Replace(w.work[path], "## Tasks\n", "## Tasks\n\n- [ ] first\n- [ ] second\n", 1)
+				return completed("planned")
+			}
+			w.work["src/"+s.TaskID+".txt"] = "done"
+			return claimed()
+		}
+		s := w.drive(loop.NewState(request(t, "Make greetings nicer."), w.now), crash)
+		if s.End != run.EndAllTasksComplete || len(w.prompts) != 3 {
+			t.Errorf("crash at step %d: ended %s after %d calls: %s", at, s.End, len(w.prompts), s.EndDetail)
+		}
+	}
+}
+
+func TestMovedBranchKeepsWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landErr = []error{nil, loop.ErrBranchMoved}
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		path := ".ralph/1/progress.md"
+		w.work[path] = strings.Replace(w.work[path], "## Learnings\n", "## Learnings\n- learned at "+s.TaskID+"\n", 1)
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "learned at T2") {
+		t.Errorf("ended %s with\n%s", s.End, s.Progress)
+	}
+}
+
+func TestChangedPlanIsFollowed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	r := request(t, threeTasks)
+	r.KeepProgress = true
+	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete {
+		t.Fatal(s.End)
+	}
+	r = request(t, threeTasks+"- [ ] four\n")
+	r.Run, r.KeepProgress = "r2", true
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if diff := cmp.Diff([]string{"T4 four"}, subjects(s.Commits)); diff != "" || s.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", s.End, diff)
+	}
+	for _, task := range w.tasks(s) {
+		if task.Status != run.TaskDone {
+			t.Errorf("%s is %s", task.ID, task.Status)
+		}
+	}
+}
+
+// TestCancelEndsAnAgentWhoseStartWasNotSaved: the process died between the start
+// and the save, and then the run was cancelled.
+func TestCancelEndsAnAgentWhoseStartWasNotSaved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	e := w.engine()
+	s := loop.NewState(request(t, threeTasks), w.now)
+	for len(w.prompts) == 0 {
+		next, _, err := e.Step(t.Context(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(w.prompts) == 0 {
+			s = next // the step that starts the agent is lost
+		}
+	}
+	s.CancelRequested = true
+	if s = w.drive(s, nil); s.End != run.EndCancelled || len(w.stopped) != 1 {
+		t.Errorf("ended %s, stopped %v", s.End, w.stopped)
+	}
+}
+
+func TestClosingCommitLeavesOtherFiles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/1/notes.md": "mine"})
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if got := w.trees[w.head().Tree][".ralph/1/notes.md"]; got != "mine" || s.Closing == nil {
+		t.Errorf("a person's notes are %q after the closing commit", got)
+	}
+}
+
+// The archive gets the file as it ended, also where runs of one name end on one day and
+// where the entry point would keep it.
+func TestFinishedPlansAreArchived(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.ArchiveProgress = true
+	w.now = time.Date(2026, 3, 4, 23, 59, 30, 0, time.UTC)
+	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/archive/2026-03-04-1/progress.md": "earlier"})
+	r := request(t, threeTasks)
+	r.KeepProgress = true
+	s := w.drive(loop.NewState(r, w.now), nil)
+	const place = ".ralph/archive/2026-03-04-1-2/progress.md"
+	got := w.trees[w.head().Tree]
+	doc, err := progress.Parse([]byte(got[place]))
+	if err != nil || !doc.MarkedDone() || s.Closing == nil || s.ProgressPath != place {
+		t.Fatalf("%s at %s: %v\n%s", s.End, s.ProgressPath, err, got[place])
+	}
+	if done, total := progress.Counts(doc.Tasks()); done != 3 || total != 3 {
+		t.Errorf("%d of %d tasks are done in the archive", done, total)
+	}
+	if _, there := got[".ralph/1/progress.md"]; there || got[".ralph/archive/2026-03-04-1/progress.md"] != "earlier" {
+		t.Error("the file is where it was, or took the place of another")
+	}
+}
+
+func TestRateLimitKnowsTheDeadline(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		return loop.AgentStatus{Outcome: loop.AgentRateLimited, RetryAt: w.now.Add(1000 * time.Hour)}
+	}
+	began := w.now
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndDeadline || w.now.Sub(began) > 6*time.Hour+time.Minute {
+		t.Errorf("ended %s after %s", s.End, w.now.Sub(began))
+	}
+}
