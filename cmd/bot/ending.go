@@ -92,8 +92,7 @@ func (e ending) summary(s loop.State) string {
 	return b.String()
 }
 
-// protectedPaths lists the paths that agents changed, that only a person may change, and
-// that were put back.
+// protectedPaths lists the changes of agents that were put back.
 func protectedPaths(s loop.State) string {
 	var b strings.Builder
 	for _, f := range s.Findings {
@@ -104,7 +103,7 @@ func protectedPaths(s loop.State) string {
 	if b.Len() == 0 {
 		return ""
 	}
-	return "Agents changed protected paths, which only you may change:\n" + b.String()
+	return "Changes of agents that were put back:\n" + b.String()
 }
 
 // taskList lists the tasks of a plan that was written.

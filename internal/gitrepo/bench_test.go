@@ -17,7 +17,7 @@ import (
 func BenchmarkIteration(b *testing.B) {
 	for _, n := range []int{10, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("files=%d", n), func(b *testing.B) {
-			fs := files{"edited": "0", ".ralph/1/progress.md": "- [ ] T1\n"}
+			fs := files{"edited": "0", ".ralph/1/progress.md": "- [ ] T1\n", ".gitignore": "*.o\n", ".gitattributes": "* text=auto\n"}
 			for i := range n {
 				fs[fmt.Sprintf("d%d/s%d/f%d.go", i/1000, i/10, i)] = fmt.Sprintf("package x\n\n// File %d.\n", i)
 			}
@@ -50,8 +50,10 @@ func BenchmarkIteration(b *testing.B) {
 
 func edit(b *testing.B, dir string, i int) {
 	b.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "edited"), fmt.Appendf(nil, "%d\n", i), 0o600); err != nil {
-		b.Fatal(err)
+	for _, name := range []string{"edited", fmt.Sprintf("new%d.txt", i), "ignored.o"} {
+		if err := os.WriteFile(filepath.Join(dir, name), fmt.Appendf(nil, "%d\n", i), 0o600); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
