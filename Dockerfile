@@ -18,8 +18,9 @@ ARG VERSION=
 ARG COMMIT=
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION} -X main.revision=${COMMIT}" -o /ralph-bot ./cmd/bot
 
-# git, the programs of it that speak HTTPS, and the libraries these need; and those
-# of the C library that agents' programs need, which `bot doctor` tries.
+# git, the programs of it that speak HTTPS (one of them serves `bot demo` its GitHub),
+# and the libraries these need; and those of the C library that agents' programs need,
+# which `bot doctor` tries.
 FROM ${BASE} AS root
 RUN apt-get update \
 	&& apt-get install --yes --no-install-recommends ca-certificates git \
@@ -28,8 +29,8 @@ RUN set -eu; r=/root/image; git=/usr/lib/git-core; \
 	mkdir -p $r/usr/bin $r$git $r/usr/share/git-core/templates $r/etc/ssl/certs $r/etc/ralph $r/tmp $r/var/lib/ralph; \
 	chmod 1777 $r/tmp; \
 	cp -L /usr/bin/git $r/usr/bin/git; ln -s ../../bin/git $r$git/git; \
-	cp -L $git/git-remote-http $r$git/; ln -s git-remote-http $r$git/git-remote-https; \
-	for f in /usr/bin/git $git/git-remote-http; do ldd $f; done | grep -o '/[^ ]*' | sort -u | while read -r lib; do \
+	cp -L $git/git-remote-http $git/git-http-backend $r$git/; ln -s git-remote-http $r$git/git-remote-https; \
+	for f in /usr/bin/git $git/git-remote-http $git/git-http-backend; do ldd $f; done | grep -o '/[^ ]*' | sort -u | while read -r lib; do \
 		mkdir -p "$r$(dirname "$lib")"; cp -L "$lib" "$r$lib"; done; \
 	for lib in libnss_dns.so.2 libnss_files.so.2 libresolv.so.2 libdl.so.2 libm.so.6 libpthread.so.0 librt.so.1; do \
 		find /lib /usr/lib -name $lib | head -n 1 | while read -r f; do mkdir -p "$r$(dirname "$f")"; cp -L "$f" "$r$f"; done; done; \
