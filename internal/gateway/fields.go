@@ -1,6 +1,9 @@
 package gateway
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // rule says what a field of a request may hold. A list may hold what each of its
 // values may be.
@@ -43,16 +46,25 @@ type rules struct {
 	// data are the fields whose content is for the model or for a tool alone, and schemas
 	// those that hold a JSON schema: the names in them mean nothing to the API.
 	data, schemas map[string]bool
+	// names are those that decide, by their normal form: whatever else a provider ignores,
+	// no other spelling may stand for one of them.
+	names map[string]string
 	// camel: the API takes a_name for aName, as protocol buffers do.
 	camel bool
 }
 
 // join makes the rules of an API; those that come later go before those that all have.
 func join(data, schemas string, camel bool, more ...map[string]rule) *rules {
-	r := &rules{fields: map[string]rule{}, data: map[string]bool{}, schemas: map[string]bool{}, camel: camel}
+	r := &rules{
+		fields: map[string]rule{}, data: map[string]bool{}, schemas: map[string]bool{}, names: map[string]string{}, camel: camel,
+	}
+	for name := range strings.FieldsSeq(readFields + " " + data + " " + schemas) {
+		r.names[normal(name)] = name
+	}
 	for _, some := range append([]map[string]rule{
 		never(".mcp_servers .previous_response_id .conversation .prompt .web_search_options .data_sources .cached_content "+
-			".compaction .retrieval container container_id vector_store_ids", whyAway),
+			".compaction .retrieval .search_parameters .search_options .search_settings .enable_search .compound_custom "+
+			".documents .citation_options container container_id vector_store_ids", whyAway),
 		never(".models .fallbacks .route .router .preset .provider .providers .plugins .transforms .api_base .api_key "+
 			".api_version .organization .user_config .user_profile_id .model_list .custom_llm_provider .extra_body "+
 			".extra_headers .extra_query .guardrails routing_config model_config", whyOther),
@@ -69,6 +81,9 @@ func join(data, schemas string, camel bool, more ...map[string]rule) *rules {
 	}, more...) {
 		for name, rl := range some {
 			r.fields[normal(name)] = rl
+			for part := range strings.SplitSeq(strings.TrimPrefix(name, "."), ".") {
+				r.names[normal(part)] = part
+			}
 		}
 	}
 	for name := range strings.FieldsSeq(data) {
@@ -80,34 +95,45 @@ func join(data, schemas string, camel bool, more ...map[string]rule) *rules {
 	return r
 }
 
-// apis are the rules by the form of requests.
-var apis = map[form]*rules{
-	// Anthropic's Messages.
-	formMessages: join("input input_examples metadata", "input_schema schema", false, map[string]rule{
-		"tools.type":  only("custom bash_* text_editor_* computer_* memory_* tool_search_tool_*", whyTool),
-		"source.type": only("base64 text content", "by address: "+whyAway),
-		"edits.type":  only("clear_*", whyPrice),
-	}),
-	// OpenAI's Responses.
-	formResponses: join("metadata client_metadata env", "parameters schema", false, map[string]rule{
-		"tools.type": only("function custom local_shell apply_patch namespace", whyTool),
-		"input.type": only(`message function_call function_call_output custom_tool_call custom_tool_call_output reasoning
+// apis are the rules by the form of requests. They are made when the first is asked for: a
+// shim, which is the same program, needs none.
+var apis = sync.OnceValue(func() map[form]*rules {
+	return map[form]*rules{
+		// Anthropic's Messages.
+		formMessages: join("input input_examples metadata", "input_schema schema", false, map[string]rule{
+			"tools.type":  only("custom bash_* text_editor_* computer_* memory_* tool_search_tool_*", whyTool),
+			"source.type": only("base64 text content", "by address: "+whyAway),
+			"edits.type":  only("clear_*", whyPrice),
+		}),
+		// OpenAI's Responses.
+		formResponses: join("metadata client_metadata env", "parameters schema", false, map[string]rule{
+			"tools.type": only("function custom local_shell apply_patch namespace", whyTool),
+			"input.type": only(`message function_call function_call_output custom_tool_call custom_tool_call_output reasoning
 			local_shell_call local_shell_call_output apply_patch_call apply_patch_call_output`, whyAway),
-		"image_url": only("data:*", "by address "+whyAway),
-	}, never(".context_management", whyPrice)),
-	// OpenAI's Chat Completions, and the many that are like it.
-	formChat: join("metadata logit_bias", "parameters schema", false, map[string]rule{
-		"tools.type":    only("function custom", whyTool),
-		"image_url":     {values: []string{"data:*"}, object: true, why: "by address " + whyAway},
-		"image_url.url": only("data:*", "by address "+whyAway),
-	}),
-	// Gemini's generateContent, whose tools are named by their fields.
-	formGenerate: join("args response", "parameters parameters_json_schema response_schema response_json_schema", true,
-		map[string]rule{
-			"inline_data.mime_type": only("image/* text/* application/*", whyPrice),
-			"tools":                 {values: []string{"null"}, object: true, why: whyTool},
-		}, never("file_data", whyAway), never(".model .store .service_tier", whyOther)),
-}
+			"content.type": only(contentTypes, whyAway), "output.type": only(contentTypes, whyAway),
+			"image_url": only("data:*", "by address "+whyAway),
+		}, never(".context_management", whyPrice)),
+		// OpenAI's Chat Completions, and the many that are like it.
+		formChat: join("metadata logit_bias", "parameters schema", false, map[string]rule{
+			"tools.type":    only("function custom", whyTool),
+			"image_url":     {values: []string{"data:*"}, object: true, why: "by address " + whyAway},
+			"image_url.url": only("data:*", "by address "+whyAway),
+		}),
+		// Gemini's generateContent, whose tools are named by their fields.
+		formGenerate: join("args response", "parameters parameters_json_schema response_schema response_json_schema", true,
+			map[string]rule{
+				"inline_data.mime_type": only("image/* text/* application/*", whyPrice),
+				"tools":                 {values: []string{"null"}, object: true, why: whyTool},
+			}, never("file_data", whyAway), never(".model .store .service_tier", whyOther)),
+	}
+})
+
+// readFields are the fields that are read for what they say, or have to be there.
+const readFields = `model stream stream_options include_usage max_tokens max_completion_tokens max_output_tokens
+	generation_config role content type function_declarations`
+
+// contentTypes are those of the parts of a message, and of a tool's output, in Responses.
+const contentTypes = "input_text input_image input_file output_text refusal reasoning_text summary_text text"
 
 // toolFields are the tools of Gemini's that the agent runs.
 const toolFields = "functiondeclarations"
@@ -137,6 +163,22 @@ func (r *rules) of(parent, name string) (rl rule, ok bool) {
 		return rule{why: whyTool}, true
 	}
 	return rule{}, false
+}
+
+// spells says whether a name of that normal form is spelled as the API spells it, if it is
+// one that decides.
+func (r *rules) spells(normal, name string) bool {
+	want, decides := r.names[normal]
+	return !decides || name == want || r.camel && name == camelCase(want)
+}
+
+// camelCase is the other spelling of a_name that protocol buffers have: aName.
+func camelCase(name string) string {
+	words := strings.Split(name, "_")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, "")
 }
 
 // normal is the form of a name in which all its spellings are one.

@@ -116,7 +116,7 @@ func (r *reader) object(parent string, in kind) error {
 		r.way = append(r.way, name)
 		key := name
 		if in == ofAPI {
-			if key = normal(name); !r.plain(name) {
+			if key = normal(name); !r.plain(name) || !r.api.spells(key, name) {
 				return refuse("%s is not a field of this API: leave it out", r.path())
 			}
 		}
@@ -129,8 +129,12 @@ func (r *reader) object(parent string, in kind) error {
 		}
 		r.way = r.way[:len(r.way)-1]
 	}
-	if in == ofAPI && parent == "input" && !names["type"] && !names["role"] {
-		return refuse("%s names neither type nor role, and may stand for something that is stored: %s", r.path(), whyAway)
+	switch {
+	case in != ofAPI:
+	case parent == "input" && !names["type"] && !(names["role"] && names["content"]):
+		return refuse("%s has neither type, nor role and content, and may stand for something that is stored: %s", r.path(), whyAway)
+	case parent == "inlinedata" && !names["mimetype"]:
+		return refuse("%s has no mime_type: say what it is", r.path())
 	}
 	return nil
 }

@@ -202,6 +202,9 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	s, err = driver.Run(ctx, s)
 	ctx = context.WithoutCancel(ctx) // the run itself has ended, and is saved
+	if errors.Is(err, store.ErrFull) {
+		return s, outOfRoom(o.DataDir, conf.Dir, h.Vacate(ctx), err)
+	}
 	if err != nil {
 		return s, err
 	}
@@ -212,6 +215,20 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		place.say("old refused work stays: %v", err)
 	}
 	return s, nil
+}
+
+// outOfRoom is the end of a run whose state cannot be stored, as the disk is full. vacated is how
+// taking away its work trees in dir went: an agent may have filled the disk, and no later run
+// would start.
+func outOfRoom(dataDir, dir string, vacated, err error) error {
+	advice := "what agents wrote in " + host.TreeDir(dir) + " was removed"
+	if vacated != nil {
+		advice = "remove " + dir
+	}
+	return &run.UserError{
+		Message: "the disk of " + dataDir + " is full, and the run broke off", Err: errors.Join(err, vacated),
+		Hint: advice + "; see that there is room, and start the run again: it goes on, and finished tasks are commits",
+	}
 }
 
 // driver drives the loop in this process, and waits in it.

@@ -122,13 +122,6 @@ func TestE5KeyInParts(t *testing.T) {
 			t.Errorf("%s: found %+v", name, found)
 		}
 	}
-	apart := func(key, between string, size int) string {
-		var parts []string
-		for part := range slices.Chunk([]byte(key), size) {
-			parts = append(parts, string(part))
-		}
-		return strings.Join(parts, between)
-	}
 	for name, form := range map[string]string{
 		"over lines":        apart(key, "\n", 9),
 		"over quoted lines": apart(key, "\" +\n\t\"", 12),
@@ -153,6 +146,46 @@ func TestE5KeyInParts(t *testing.T) {
 		}
 		if found := find(t, m, []byte(harmless)); len(found) != 0 {
 			t.Errorf("%q holds %+v", harmless, found)
+		}
+	}
+}
+
+// apart is a key with something between its parts.
+func apart(key, between string, size int) string {
+	var parts []string
+	for part := range slices.Chunk([]byte(key), size) {
+		parts = append(parts, string(part))
+	}
+	return strings.Join(parts, between)
+}
+
+// Attack E5, of keys in parts: what is padded, and another key or another place of the same
+// one behind many, is found as well.
+func TestE5KeyInPartsBehindMuch(t *testing.T) {
+	t.Parallel()
+	const one, two = "sk-own-K7w2Qx9LmT4vB8nR3pZ6cY1dF5gH0jS", "N4bV7cX1zL0kJ9hG6fD3sA8pO2iU5yT"
+	m := New(one, two)
+	many := strings.Repeat(apart(one, ".", 5)+"\n", 150) + apart(two, ".", 5) + "\n"
+	whole := strings.Repeat(one+"\n", 150) + two + "\n"
+	for name, tt := range map[string]struct {
+		text  string
+		found int
+	}{
+		"many":          {many, 101},
+		"many, whole":   {whole, 101},
+		"behind 1 MiB":  {strings.Repeat("= ", 1<<19) + apart(one, "\n", 5) + "\n" + apart(two, "\n", 9), 2},
+		"over 1 MiB":    {apart(one, strings.Repeat(" ", 1<<15), 1) + "\n" + apart(two, strings.Repeat(" ", 1<<15), 1), 2},
+		"at a seam":     {strings.Repeat("=", maxPiece-20) + apart(one, "+", 3), 1},
+		"before a seam": {strings.Repeat("=", maxPiece-len(two)-1) + apart(two, "+", 30) + strings.Repeat("=", maxPiece), 1},
+		"after words":   {strings.Repeat("word ", 1<<18) + apart(one, "'+'", 4), 1},
+	} {
+		masked := bare(m.Mask(tt.text))
+		if bytes.Contains(masked, bare(one)) || bytes.Contains(masked, bare(two)) {
+			t.Errorf("%s: %d bytes of %d are left, with a key", name, len(masked), len(tt.text))
+		}
+		found := m.FindKnown(t.Context(), []byte(tt.text))
+		if len(found) != tt.found {
+			t.Errorf("%s: %d were found, want %d", name, len(found), tt.found)
 		}
 	}
 }

@@ -80,7 +80,7 @@ var rules = sync.OnceValue(func() []rule {
 })
 
 const (
-	// maxFound bounds what is reported of one text.
+	// maxFound bounds what is reported of one text, of the secrets that are known by form.
 	maxFound = 100
 	// maxVague bounds the text, in bytes, that the vague forms are looked for in:
 	// they are slow to find, and what is larger is data.
@@ -170,16 +170,7 @@ func (r rule) near(text []byte) []span {
 			i += n + len(w)
 		}
 	}
-	slices.SortFunc(parts, func(a, b span) int { return a.from - b.from })
-	merged := parts[:0]
-	for _, part := range parts {
-		if last := len(merged) - 1; last >= 0 && part.from <= merged[last].to {
-			merged[last].to = max(merged[last].to, part.to)
-		} else {
-			merged = append(merged, part)
-		}
-	}
-	return merged
+	return merge(parts)
 }
 
 // Known is the rule of a secret that a Masker was told of.
@@ -195,22 +186,12 @@ func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found
 }
 
 // FindKnown looks for nothing but the secrets that the Masker knows. Time is linear in
-// the length of the text, and next to no memory is needed beside one that is large; when
-// the context is cancelled, what was found until then is returned.
+// the length of the text, and next to no memory is needed beside one that is large. Of each
+// form of a secret maxFound places are reported; when the context is cancelled, what was found until then is returned.
 func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
 	m = m.orPlain()
-	places := m.known(ctx, text)
-	var spread []span
-	if ctx.Err() == nil {
-		spread = m.spread(text)
-	}
-	for _, at := range spread {
-		// Most are there in one piece, too.
-		if !slices.ContainsFunc(places, func(k span) bool { return k.from < at.to && at.from < k.to }) {
-			places = append(places, at)
-		}
-	}
-	slices.SortStableFunc(places, func(a, b span) int { return a.from - b.from })
+	// Most that are spread are there in one piece, too.
+	places := merge(append(m.known(ctx, text), m.spread(ctx, text, maxFound)...))
 	found := make([]Secret, 0, len(places))
 	seen, line := 0, 1
 	for _, at := range places {
@@ -221,10 +202,11 @@ func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
 	return found
 }
 
-// known gives the places of known values, at most maxFound of them. Pieces of a
+// known gives the places of known values, at most maxFound of each form. Pieces of a
 // value that touch are one.
 func (m *Masker) known(ctx context.Context, text []byte) []span {
 	var places []span
+	count := map[string]int{}
 	asked := 0
 	for i := 0; ; i++ {
 		if i >= asked {
@@ -243,8 +225,9 @@ func (m *Masker) known(ctx context.Context, text []byte) []span {
 			}
 			if n := len(places); n > 0 && places[n-1].to == i {
 				places[n-1].to += len(form)
-			} else if places = append(places, span{i, i + len(form)}); n+1 == maxFound {
-				return places
+			} else if count[form] < maxFound {
+				count[form]++
+				places = append(places, span{i, i + len(form)})
 			}
 			i += len(form) - 1
 			break

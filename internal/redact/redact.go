@@ -2,11 +2,12 @@ package redact
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ func newMasker(secrets []string, patterns []pattern) *Masker {
 	all = slices.Compact(all)
 	m.starts = newStarts(all, patterns)
 	for _, s := range secrets {
-		if b, _ := bare([]byte(s)); len(b) >= pieceLen && random(string(b)) {
+		if b := bare(s); len(b) >= pieceLen && random(string(b)) {
 			m.bare = append(m.bare, b)
 		}
 	}
@@ -183,57 +184,80 @@ func jsonEscapes(s string) []string {
 func (m *Masker) Mask(s string) string {
 	sc := scanner{m: m.orPlain()}
 	text := sc.feed([]byte(s), true)
-	for _, at := range slices.Backward(sc.m.spread(text)) {
-		text = slices.Replace(text, at.from, at.to, []byte(sc.m.mask)...)
+	var b strings.Builder
+	done := 0
+	for _, at := range merge(sc.m.spread(context.Background(), text, math.MaxInt)) {
+		b.Write(text[done:at.from])
+		b.WriteString(sc.m.mask)
+		done = at.to
 	}
-	return string(text)
+	b.Write(text[done:])
+	return b.String()
 }
 
 // span is a part of a text.
 type span struct{ from, to int }
 
-// maxSpread bounds the text, in bytes, in which known values are looked for that are
-// spread over it.
-const maxSpread = 1 << 20
-
-// spread gives the places of known values whose letters and digits follow each other in
-// text, whatever stands between them, in order.
-func (m *Masker) spread(text []byte) []span {
-	if len(text) > maxSpread || len(m.bare) == 0 {
-		return nil
-	}
-	letters, places := bare(text)
-	var all []span
-	for _, value := range m.bare {
-		for from := 0; len(all) < maxFound; {
-			at := bytes.Index(letters[from:], value)
-			if at < 0 {
-				break
-			}
-			from += at + len(value)
-			all = append(all, span{places[from-len(value)], places[from-1] + 1})
-		}
-	}
-	slices.SortFunc(all, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+// merge gives the spans in order, those that overlap or touch as one. It reuses the slice.
+func merge(all []span) []span {
+	slices.SortFunc(all, func(a, b span) int { return a.from - b.from })
 	apart := all[:0]
 	for _, at := range all {
-		if n := len(apart); n == 0 || apart[n-1].to <= at.from {
-			apart = append(apart, at)
+		if last := len(apart) - 1; last >= 0 && at.from <= apart[last].to {
+			apart[last].to = max(apart[last].to, at.to)
 		} else {
-			apart[n-1].to = max(apart[n-1].to, at.to)
+			apart = append(apart, at)
 		}
 	}
 	return apart
 }
 
-// bare is what text has of letters and digits, and where they are.
-func bare(text []byte) (letters []byte, places []int) {
-	for i, c := range text {
-		if '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' {
-			letters, places = append(letters, c), append(places, i)
+// spread gives the places of known values whose letters and digits follow each other in
+// text, whatever stands between them; of each value at most so many. The text is walked in
+// pieces, and what a value may begin with is carried from one to the next.
+func (m *Masker) spread(ctx context.Context, text []byte, most int) []span {
+	longest := 0
+	for _, value := range m.bare {
+		longest = max(longest, len(value))
+	}
+	if longest == 0 {
+		return nil
+	}
+	var all []span
+	var letters []byte
+	var places []int
+	count := make([]int, len(m.bare))
+	for from := 0; from < len(text) && ctx.Err() == nil; from += maxPiece {
+		carried := min(len(letters), longest-1)
+		letters = slices.Delete(letters, 0, len(letters)-carried)
+		places = slices.Delete(places, 0, len(places)-carried)
+		for i, c := range text[from:min(from+maxPiece, len(text))] {
+			if alphanumeric(c) {
+				letters, places = append(letters, c), append(places, from+i)
+			}
+		}
+		for i, value := range m.bare {
+			// What ends in what was carried was found before.
+			for at := max(0, carried-len(value)+1); count[i] < most; count[i]++ {
+				n := bytes.Index(letters[at:], value)
+				if n < 0 {
+					break
+				}
+				at += n + len(value)
+				all = append(all, span{places[at-len(value)], places[at-1] + 1})
+			}
 		}
 	}
-	return letters, places
+	return all
+}
+
+func alphanumeric(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}
+
+// bare is what a value has of letters and digits.
+func bare(value string) []byte {
+	return slices.DeleteFunc([]byte(value), func(c byte) bool { return !alphanumeric(c) })
 }
 
 // Writer returns a writer that passes masked text on to w. It keeps back what
