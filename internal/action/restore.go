@@ -17,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -50,7 +51,7 @@ func (j *job) restore(ctx context.Context, guid string, ev event) error {
 	if err != nil {
 		return err
 	}
-	if command != nil && in.Issue > 0 {
+	if command != nil && in.Issue > 0 && (!found || readsAnswers(command.Command.Verb)) {
 		s := j.newState(in.Issue, in.IssueNode)
 		if found {
 			if s, err = loop.Decode(row.State); err != nil {
@@ -84,6 +85,10 @@ func (j *job) workAnswers(ctx context.Context, guid string, ev event) error {
 	}
 	return nil
 }
+
+// readsAnswers says whether a command begins with a plan, which answers are for, also where there
+// is work to go on with.
+func readsAnswers(v review.Verb) bool { return v == review.VerbPlan || v == review.VerbStart }
 
 // maxAnswers bounds the comments that are looked at for answers: each costs
 // GitHub a question.

@@ -445,7 +445,7 @@ func TestRestoreQuestions(t *testing.T) {
 
 // TestRestoreAnswers: what people said since the questions answers them, also beside what is nearly a
 // command, to which an earlier job has replied, also where an earlier run has left a branch, and
-// also where GitHub fails in between, however old the answers are.
+// also where GitHub fails in between, however old the answers are. What goes on with work reads none.
 func TestRestoreAnswers(t *testing.T) {
 	t.Parallel()
 	work := func(l *left) {
@@ -454,12 +454,14 @@ func TestRestoreAnswers(t *testing.T) {
 	none := func(*left) {}
 	for name, c := range map[string]struct {
 		before, after func(*left)
+		say           string
 		want          []string
 	}{
-		"no branch":  {before: none, after: none, want: []string{"One.", "Two.\n /ralph resume", "Three."}},
-		"a branch":   {before: work, after: none, want: []string{"One.", "Two.\n /ralph resume", "Three."}},
-		"worked now": {before: none, after: work},
-		"a person has pushed since": {before: work, want: []string{"One.", "Two.\n /ralph resume", "Three."},
+		"no branch":  {before: none, after: none, say: "/ralph start", want: []string{"One.", "Two.\n /ralph resume", "Three."}},
+		"a branch":   {before: work, after: none, say: "/ralph plan", want: []string{"One.", "Two.\n /ralph resume", "Three."}},
+		"worked now": {before: none, after: work, say: "/ralph start"},
+		"goes on":    {before: work, after: none, say: "/ralph retry"},
+		"a person has pushed since": {before: work, say: "/ralph start", want: []string{"One.", "Two.\n /ralph resume", "Three."},
 			after: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -484,7 +486,7 @@ func TestRestoreAnswers(t *testing.T) {
 			person(restoredOwner, " /ralph resume")
 			person("grace", "Three.")
 			c.after(l)
-			last := person(restoredOwner, "/ralph start")
+			last := person(restoredOwner, c.say)
 			ev := l.commented(last)
 			l.job.deliveries.Authorizer.Now = func() time.Time { return time.Now().Add(time.Hour) }
 			l.must(l.Inject(ghsim.Fault{Match: "/collaborators/grace/", Status: http.StatusServiceUnavailable}))
