@@ -92,8 +92,11 @@ func TestF6(t *testing.T) {
 	_, table, _ := strings.Cut(string(doc), "### What an agent leaves")
 	table, _, _ = strings.Cut(table, "\n### ")
 	var rows []string
-	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \|`).FindAllStringSubmatch(table, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \| ([^|]*) \|`).FindAllStringSubmatch(table, -1) {
 		rows = append(rows, m[1])
+		if back := strings.HasPrefix(m[2], "Is put back"); back != (outcomes[m[1]].putBack != "") {
+			t.Errorf("the table says of %s: %s", m[1], m[2])
+		}
 	}
 	var names []string
 	for name := range outcomes {
