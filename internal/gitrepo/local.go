@@ -60,7 +60,8 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	if err := borrow(view, objects, shallow); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
-	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top, lfs: filepath.Join(common, "lfs", "objects")}
+	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
+	r.lfs = filepath.Join(common, "lfs", "objects")
 	if err := r.refuseConfigOfTree(ctx, common); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
