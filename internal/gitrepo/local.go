@@ -128,6 +128,9 @@ func (r *Repo) personalIgnores(ctx context.Context, exclude string) (string, err
 		return "", err
 	}
 	personal := strings.TrimSuffix(string(out), "\x00")
+	if personal != "" { // git runs at the top
+		personal = absolute(r.top, personal)
+	}
 	if err != nil { // git's own default
 		personal = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
 	}
