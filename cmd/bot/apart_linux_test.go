@@ -55,7 +55,7 @@ const apartAnswer = `{"id":"msg_1","type":"message","role":"assistant","model":"
 // and makes sure that it is there.
 func apartPrey(t *testing.T, dir string, cfg *config.Server) sandboxtest.Prey {
 	t.Helper()
-	prey := sandboxtest.Prey{Bot: os.Getpid(), Files: map[string]string{}, Sockets: map[string]string{}}
+	prey := sandboxtest.Prey{Bot: os.Getpid(), Args: os.Args, Files: map[string]string{}, Sockets: map[string]string{}}
 	for what, name := range map[string]string{
 		"a key in a home":             "home/.ssh/id_ed25519",
 		"credentials in a home":       "home/.netrc",

@@ -508,7 +508,8 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 	attacks := []struct{ name, script, note string }{
 		{"processes", `f() { f | f & }; f 2>/dev/null; exit 77`, "without a result"},
 		{"memory", `exec tail /dev/zero`, "ran out of memory"},
-		{"disk", `while :; do head -c 4000000 /dev/zero >>big; done`, "more than the 48 MiB allowed"},
+		// Where the work tree is kept in memory, it counts as the container's: that is not to end it before.
+		{"disk", `head -c 52000000 /dev/zero >big; while :; do read -t 100 <>/proc/self/fd/1; done`, "more than the 48 MiB allowed"},
 		{"files", `mkdir d; cd d; i=0; while :; do : >$i; i=$((i + 1)); done`, "more than the 3000 files allowed"},
 		{"output", `head -c 1000000000 /dev/zero; exit 77`, "without a result"},
 		{
@@ -519,8 +520,9 @@ func TestG5ResourcesAreBounded(t *testing.T) {
 		{"silence", `exit 77`, "without a result"},
 		{"time", `trap '' TERM; while :; do read -t 100 <>/proc/self/fd/1; done`, "took too long"},
 		{
+			// It has answered, else its error would be taken for the provider's, and be waited out.
 			"errors",
-			`echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"not fine"}'; exit 77`,
+			`echo '{"type":"assistant","message":{"content":[{"type":"text","text":"I begin"}]}}'; echo '{"type":"result","subtype":"success","is_error":false,"result":"fine"}'; echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"not fine"}'; exit 77`,
 			"",
 		},
 	}

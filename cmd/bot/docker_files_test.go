@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/org/ralph-action/internal/loop"
 )
 
 // tasked is a plan with one task for each script, and an agent that runs the
@@ -23,6 +25,14 @@ func tasked(scripts []string) (plan, script string) {
 	}
 	s.WriteString("esac\necho $TASK >$TASK.txt\n")
 	return p.String(), s.String()
+}
+
+// putBack says whether people are told that a change of the task's was put back, with these words
+// for the path or the reason.
+func (r result) putBack(task, words string) bool {
+	return slices.ContainsFunc(r.Findings, func(f findingLine) bool {
+		return f.Rule == loop.RuleProtected && strings.Contains(f.Text, " was put back at "+task+" (") && strings.Contains(f.Text, words)
+	})
 }
 
 // committed lists what is in the last commit of the checkout, as git sees it.
@@ -109,10 +119,8 @@ func TestF3NamesAreRefused(t *testing.T) {
 	}
 	for i, a := range attacks {
 		id := fmt.Sprintf("T%d", i+1)
-		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
-			return l.Task == id && strings.Contains(l.Note, a.refused)
-		}) {
-			t.Errorf("%s: no attempt of %s names %q: %+v", a.script, id, a.refused, got.Attempts)
+		if !got.putBack(id, a.refused) {
+			t.Errorf("%s: nothing says that %q was put back at %s: %+v", a.script, a.refused, id, got.Findings)
 		}
 	}
 	for _, line := range committed(t, dir) {
@@ -207,8 +215,8 @@ rm evil.txt; echo 1 >one.txt
 }
 
 // TestF6WhatATaskMayBe: a change of nothing is no work; modes, programs and
-// binary files are; links, what is too large, and what is no file are refused by
-// name.
+// binary files are; links, what is too large, and what is no file are put back
+// and told by name.
 func TestF6WhatATaskMayBe(t *testing.T) {
 	t.Parallel()
 	plan, script := tasked([]string{
@@ -224,11 +232,14 @@ func TestF6WhatATaskMayBe(t *testing.T) {
 	if len(got.Commits) != 7 {
 		t.Errorf("%d commits, want 7:\n%s", len(got.Commits), told)
 	}
-	for id, want := range map[string]string{"T1": "disagrees", "T4": "symbolic link", "T6": "huge.bin", "T7": "pipe"} {
-		if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
-			return l.Task == id && strings.Contains(l.Note, want)
-		}) {
-			t.Errorf("no attempt of %s says %q: %+v", id, want, got.Attempts)
+	if !slices.ContainsFunc(got.Attempts, func(l attemptLine) bool {
+		return l.Task == "T1" && strings.Contains(l.Note, "disagrees")
+	}) {
+		t.Errorf("no attempt of T1 was disagreed with: %+v", got.Attempts)
+	}
+	for id, want := range map[string]string{"T4": "(symbolic link)", "T6": "huge.bin", "T7": "pipe"} {
+		if !got.putBack(id, want) {
+			t.Errorf("nothing says that %q was put back at %s: %+v", want, id, got.Findings)
 		}
 	}
 	tree := committed(t, dir)

@@ -392,7 +392,9 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	if body := st.onlyPR().Body; !strings.Contains(body, "confined") || !strings.Contains(body, "files are small") {
 		t.Errorf("the description lacks a check or what was learned:\n%s", body)
 	}
-	e.expect(st, 3*3+3) // an agent and two checks for each task, the checks of the base, and the reviewer
+	// An agent and two checks for each task, the checks of the base, the reviewer, and the checks without
+	// one.txt, which one of them names.
+	e.expect(st, 3*3+3+2)
 	e.nothingLeft(exe)
 	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
 	if err != nil || len(left) != 0 {
@@ -401,9 +403,8 @@ func TestDockerLabelBecomesPullRequest(t *testing.T) {
 }
 
 // Attack G2: what set-up commands and checks, which run the agent's code, ask of
-// the network beside what is allowed is blocked, and the pull request names it with
-// what became of it.
-func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
+// the network beside what is allowed is blocked, and stands in the report of the run.
+func TestG2BlockedHostsAreReported(t *testing.T) {
 	t.Parallel()
 	const setup = `setup:
   run:
@@ -434,10 +435,6 @@ func TestG2BlockedHostsAreOnThePullRequest(t *testing.T) {
 	}
 	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
 		t.Error(diff)
-	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "0 hosts reached, 2 blocked") ||
-		!strings.Contains(body, "⛔ blocked: `packages.example.com` 1× (not in egress.allow), `evil.example.com` 2× (not in egress.allow)") {
-		t.Errorf("the description lacks what was blocked:\n%s", body)
 	}
 	e.expect(st, 5) // the set-up, an agent, a check of the base and one of the work, and the reviewer
 	e.nothingLeft(exe)
@@ -589,7 +586,8 @@ func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
 			}
 			p.stop(t)
 			st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
-			e.expect(st, 4) // an agent, the checks of the base and of its work, and the reviewer
+			// An agent, the check on the base, on its work and on that without one.txt, which it names, and the reviewer.
+			e.expect(st, 5)
 			e.nothingLeft(exe)
 		})
 	}

@@ -96,7 +96,7 @@ func (e ending) summary(s loop.State) string {
 func protectedPaths(s loop.State) string {
 	var b strings.Builder
 	for _, f := range s.Findings {
-		if f.Rule == loop.RuleProtected {
+		if f.Rule == loop.RuleProtected || f.Rule == loop.RuleUnstored {
 			fmt.Fprintf(&b, "- %s\n", run.PrintableLine(f.Text))
 		}
 	}

@@ -253,7 +253,7 @@ func (r Result) WithExit(code int, signal, reason, stderr string, at time.Time) 
 	default:
 		r.Outcome, r.Error = OutcomeCrashed, fmt.Sprintf("the agent exited with code %d without a result", code)
 	}
-	if r = r.explain(byExit, code, stderr, at); r.Outcome == OutcomeCrashed || byExit && r.Outcome == OutcomeErrored {
+	if r = r.explain(byExit, reason != "", code, stderr, at); r.Outcome == OutcomeCrashed || byExit && r.Outcome == OutcomeErrored {
 		if said := lastWords(stderr); said != "" {
 			r.Error += "; it said: " + said
 		}

@@ -59,8 +59,8 @@ func readError(line string) Outcome {
 // agent reports as an error or, of one that only prints, in its last words. A call that
 // reports success is believed, unless it says nothing else and used nothing: some CLIs give
 // an error for a result. What is not known, and comes before any work, is none of the
-// task's.
-func (r Result) explain(byExit bool, code int, stderr string, at time.Time) Result {
+// task's, unless the host stopped the agent: then its error is that.
+func (r Result) explain(byExit, stopped bool, code int, stderr string, at time.Time) Result {
 	words := r.Error
 	switch {
 	case r.Outcome == OutcomeCompleted && !r.worked() && len(r.FinalText) <= maxActivityText:
@@ -86,7 +86,7 @@ func (r Result) explain(byExit bool, code int, stderr string, at time.Time) Resu
 	case r.Outcome == OutcomeErrored:
 		if why := readError(words); why != "" {
 			r.Outcome = why
-		} else if !r.worked() {
+		} else if !r.worked() && !stopped {
 			r.Outcome = OutcomeRefused
 		}
 	}

@@ -224,6 +224,11 @@ func TestTroubleOfWhatWasStopped(t *testing.T) {
 			t.Errorf("%s: %+v", r.Outcome, got)
 		}
 	}
+	// Its own words about that are none of the provider's, which would be a wait.
+	got := Result{Outcome: OutcomeErrored, Error: "Request was aborted."}.WithExit(143, "SIGTERM", "wall_timeout", "", noon)
+	if got.Outcome != OutcomeErrored {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestLastWords(t *testing.T) {

@@ -1,6 +1,9 @@
 package gateway
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // rule says what a field of a request may hold. A list may hold what each of its
 // values may be.
@@ -92,35 +95,38 @@ func join(data, schemas string, camel bool, more ...map[string]rule) *rules {
 	return r
 }
 
-// apis are the rules by the form of requests.
-var apis = map[form]*rules{
-	// Anthropic's Messages.
-	formMessages: join("input input_examples metadata", "input_schema schema", false, map[string]rule{
-		"tools.type":  only("custom bash_* text_editor_* computer_* memory_* tool_search_tool_*", whyTool),
-		"source.type": only("base64 text content", "by address: "+whyAway),
-		"edits.type":  only("clear_*", whyPrice),
-	}),
-	// OpenAI's Responses.
-	formResponses: join("metadata client_metadata env", "parameters schema", false, map[string]rule{
-		"tools.type": only("function custom local_shell apply_patch namespace", whyTool),
-		"input.type": only(`message function_call function_call_output custom_tool_call custom_tool_call_output reasoning
+// apis are the rules by the form of requests. They are made when the first is asked for: a
+// shim, which is the same program, needs none.
+var apis = sync.OnceValue(func() map[form]*rules {
+	return map[form]*rules{
+		// Anthropic's Messages.
+		formMessages: join("input input_examples metadata", "input_schema schema", false, map[string]rule{
+			"tools.type":  only("custom bash_* text_editor_* computer_* memory_* tool_search_tool_*", whyTool),
+			"source.type": only("base64 text content", "by address: "+whyAway),
+			"edits.type":  only("clear_*", whyPrice),
+		}),
+		// OpenAI's Responses.
+		formResponses: join("metadata client_metadata env", "parameters schema", false, map[string]rule{
+			"tools.type": only("function custom local_shell apply_patch namespace", whyTool),
+			"input.type": only(`message function_call function_call_output custom_tool_call custom_tool_call_output reasoning
 			local_shell_call local_shell_call_output apply_patch_call apply_patch_call_output`, whyAway),
-		"content.type": only(contentTypes, whyAway), "output.type": only(contentTypes, whyAway),
-		"image_url": only("data:*", "by address "+whyAway),
-	}, never(".context_management", whyPrice)),
-	// OpenAI's Chat Completions, and the many that are like it.
-	formChat: join("metadata logit_bias", "parameters schema", false, map[string]rule{
-		"tools.type":    only("function custom", whyTool),
-		"image_url":     {values: []string{"data:*"}, object: true, why: "by address " + whyAway},
-		"image_url.url": only("data:*", "by address "+whyAway),
-	}),
-	// Gemini's generateContent, whose tools are named by their fields.
-	formGenerate: join("args response", "parameters parameters_json_schema response_schema response_json_schema", true,
-		map[string]rule{
-			"inline_data.mime_type": only("image/* text/* application/*", whyPrice),
-			"tools":                 {values: []string{"null"}, object: true, why: whyTool},
-		}, never("file_data", whyAway), never(".model .store .service_tier", whyOther)),
-}
+			"content.type": only(contentTypes, whyAway), "output.type": only(contentTypes, whyAway),
+			"image_url": only("data:*", "by address "+whyAway),
+		}, never(".context_management", whyPrice)),
+		// OpenAI's Chat Completions, and the many that are like it.
+		formChat: join("metadata logit_bias", "parameters schema", false, map[string]rule{
+			"tools.type":    only("function custom", whyTool),
+			"image_url":     {values: []string{"data:*"}, object: true, why: "by address " + whyAway},
+			"image_url.url": only("data:*", "by address "+whyAway),
+		}),
+		// Gemini's generateContent, whose tools are named by their fields.
+		formGenerate: join("args response", "parameters parameters_json_schema response_schema response_json_schema", true,
+			map[string]rule{
+				"inline_data.mime_type": only("image/* text/* application/*", whyPrice),
+				"tools":                 {values: []string{"null"}, object: true, why: whyTool},
+			}, never("file_data", whyAway), never(".model .store .service_tier", whyOther)),
+	}
+})
 
 // readFields are the fields that are read for what they say, or have to be there.
 const readFields = `model stream stream_options include_usage max_tokens max_completion_tokens max_output_tokens

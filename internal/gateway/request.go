@@ -49,7 +49,7 @@ func (a asked) sent() io.Reader {
 
 // inspect reads and checks the body of a call. Errors are refusals.
 func inspect(c call, body []byte) (asked, error) {
-	r := reader{api: apis[c.form]}
+	r := reader{api: apis()[c.form]}
 	if err := r.read(body); err != nil {
 		return asked{}, err
 	}

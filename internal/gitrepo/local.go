@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -58,7 +59,7 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	}
 	view := filepath.Join(common, "ralph-view")
 	if err := borrow(view, objects, shallow); err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+		return nil, viewError(common, err)
 	}
 	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
 	r.lfs = filepath.Join(common, "lfs", "objects")
@@ -102,6 +103,18 @@ func localError(dir, out string, err error) error {
 	default:
 		return fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
+}
+
+// viewError is why nothing could be written to a repository's git dir.
+func viewError(gitDir string, err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return &run.UserError{
+			Message: quotePath(gitDir) + " cannot be written",
+			Hint: "commits are stored there, and a dry run needs it, too: make it writable for you, or run in a " +
+				"clone of your own", Err: err,
+		}
+	}
+	return fmt.Errorf("open repository %s: %w", quotePath(gitDir), err)
 }
 
 // replaceFile writes a file of the host's own so that it appears whole.

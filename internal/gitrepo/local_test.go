@@ -2,10 +2,12 @@ package gitrepo
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +25,21 @@ func advance(t *testing.T, r *Repo, edits ...TreeEdit) (OID, error) {
 		t.Fatal(err)
 	}
 	return tree, r.AdvanceCheckout(t.Context(), base, tree)
+}
+
+// TestViewError: who may not write to the repository is told what to do.
+func TestViewError(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]bool{syscall.EROFS: true, syscall.EACCES: true, syscall.EPERM: true, syscall.EIO: false} {
+		err := viewError("/r/.git", &fs.PathError{Op: "mkdir", Path: "/r/.git/ralph-view", Err: cause})
+		advice, ok := errors.AsType[*run.UserError](err)
+		if ok != want || !errors.Is(err, cause) || !strings.Contains(err.Error(), "/r/.git") {
+			t.Errorf("%v: %v", cause, err)
+		}
+		if ok && advice.Hint == "" {
+			t.Errorf("%v: nothing to do", cause)
+		}
+	}
 }
 
 func TestAdvanceCheckoutLosesNothing(t *testing.T) {

@@ -81,7 +81,10 @@ func makeBare(dir string) error {
 // borrow makes a bare repository that borrows the objects of a directory. shallow lists
 // the commits among them whose parents are not there.
 func borrow(dir, objects string, shallow []byte) error {
-	return errors.Join(makeBare(dir), ensureFile(filepath.Join(dir, "shallow"), string(shallow)),
+	if err := makeBare(dir); err != nil {
+		return err
+	}
+	return errors.Join(ensureFile(filepath.Join(dir, "shallow"), string(shallow)),
 		ensureFile(filepath.Join(dir, "objects/info/alternates"), quoteC(objects)+"\n"))
 }
 

@@ -358,6 +358,21 @@ func (h *Host) EndAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Vacate ends what the run has at work and takes away its work trees and what agents cached, where
+// that may be what fills the disk. A run that goes on lays its trees out again.
+func (h *Host) Vacate(ctx context.Context) error {
+	empty := func() error {
+		lanes, err := namesIn(h.lanesDir())
+		errs := []error{err, gitrepo.RemoveAll(h.treeDir()), h.dropCaches(cacheAgent)}
+		for _, name := range lanes {
+			errs = append(errs, gitrepo.RemoveAll(TreeDir(filepath.Join(h.lanesDir(), name))))
+		}
+		return errors.Join(errs...)
+	}
+	_ = empty() // the end of a process needs some room; what it writes until then goes after it
+	return errors.Join(h.EndAll(ctx), empty())
+}
+
 // namesIn are the names in one of the run's directories, none where it was never made.
 func namesIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)

@@ -298,3 +298,27 @@ func TestWhatTheRunNeedsStays(t *testing.T) {
 		}
 	}
 }
+
+// TestVacate: nothing of what agents wrote keeps a disk full, and the next process lays the tree out again.
+func TestVacate(t *testing.T) {
+	t.Parallel()
+	src := newSource(t, map[string]string{"README": "hello\n"})
+	dir := filepath.Join(t.TempDir(), "run")
+	h := newHost(src, dir)
+	o := open(t, h)
+	put(t, host.TreeDir(dir), map[string]string{"big.bin": "much"})
+	if err := h.Vacate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(host.TreeDir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the work tree is there: %v", err)
+	}
+	next := newHost(src, dir)
+	if _, _, err := next.Snapshot(t.Context()); !errors.Is(err, loop.ErrNoWorkTree) {
+		t.Errorf("the next process is told %v", err)
+	}
+	open(t, next)
+	if tree, _, err := next.Snapshot(t.Context()); err != nil || tree != o.HeadTree {
+		t.Errorf("laid out as %s, %v; want %s", tree, err, o.HeadTree)
+	}
+}

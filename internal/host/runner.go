@@ -438,6 +438,8 @@ func agentStatus(r agent.Result, status sandbox.Status, zone *time.Location) loo
 		s.Outcome, s.Detail = loop.AgentGaveUp, "it was stopped and its output discarded, because "+status.Detail
 	case r.Outcome == agent.OutcomeCompleted:
 		s.Outcome = loop.AgentCompleted
+	case r.Outcome == agent.OutcomeRefused && status.OOMKilled:
+		s.Outcome, s.Detail = loop.AgentGaveUp, "it ran out of memory"
 	case r.Outcome.Waits():
 		s.Outcome, s.Limit = loop.AgentRateLimited, waitsFor(r.Outcome, r.Error)
 	case r.Outcome.DoFirst() != "":

@@ -20,6 +20,9 @@ func TestAgentStatus(t *testing.T) {
 	failed.ExitCode, failed.Stderr = 3, "line 41: no such table\n"
 	missing := began
 	missing.ExitCode, missing.Stderr = 127, "sh: 1: my-agent: not found\n"
+	hungry, slow := began, began
+	hungry.OOMKilled = true
+	slow.Reason = sandbox.ReasonWallTimeout
 	never := sandbox.Status{State: sandbox.Exited, Reason: sandbox.ReasonStartFailed, Detail: "no room", FinishedAt: at}
 	for name, tt := range map[string]struct {
 		result  agent.Result
@@ -46,6 +49,18 @@ func TestAgentStatus(t *testing.T) {
 		},
 		"never began": {
 			agent.Result{Outcome: agent.OutcomeEmpty}, never, loop.AgentBroken, "could not be started: no room", "", 0,
+		},
+		"unheard of": {
+			agent.Result{Outcome: agent.OutcomeErrored, Error: "not today"}, began, loop.AgentRateLimited, "not today", "",
+			time.Minute,
+		},
+		"unheard of, out of memory": {
+			agent.Result{Outcome: agent.OutcomeErrored, Error: "a tool was killed"}, hungry, loop.AgentGaveUp, "out of memory", "",
+			time.Minute,
+		},
+		"unheard of, out of time": {
+			agent.Result{Outcome: agent.OutcomeErrored, Error: "aborted"}, slow, loop.AgentTimedOut, "took too long", "",
+			time.Minute,
 		},
 		"crash, no word": {
 			agent.Result{Outcome: agent.OutcomeEmpty}, failed, loop.AgentBroken, "it said: line 41", "", time.Minute,

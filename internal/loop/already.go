@@ -64,7 +64,7 @@ func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Nex
 	}
 	if len(there) > 0 {
 		s.endRecord()
-		next, err := e.askPerson(ctx, s, c.accepted,
+		next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,
 			"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
 		return next, true, err
 	}
@@ -287,7 +287,7 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	if s.Reopened[task.ID] > maxReopen {
 		s.Failure = why
 		reason := fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what)
-		return e.giveUp(ctx, s, doc, Decision{
+		return e.giveUp(ctx, s, doc, task.ID, Decision{
 			Reason:      reason,
 			Diagnostics: fmt.Sprintf("%s was given up: %s.\n\n%s\n", task.ID, reason, why),
 		})

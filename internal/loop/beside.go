@@ -116,7 +116,9 @@ func (s *State) landsFirst() bool {
 	if s.End != run.EndBudgetExhausted || !s.paid() {
 		return false
 	}
-	s.StopAfterCall, s.StopReason = cmp.Or(s.EndDetail, s.spending()), s.End
+	if s.StopAfterCall == "" { // else a person's stop may be lost where the budget is raised
+		s.StopAfterCall, s.StopReason = cmp.Or(s.EndDetail, s.spending()), s.End
+	}
 	s.End, s.EndDetail, s.Phase = "", "", run.PhaseIterating
 	return true
 }

@@ -20,9 +20,9 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	if s.Proposal.Host {
 		return Next{}, false, nil
 	}
-	if asked := s.openQuestion(); asked != "" && s.Attempts[s.TaskID] > 0 {
+	if asked := s.openQuestion(); asked != "" && s.askedBefore() {
 		s.endRecord()
-		next, err := e.askPerson(ctx, s, c.accepted, asked)
+		next, err := e.askPerson(ctx, s, c.accepted, s.TaskID, asked)
 		return next, true, err
 	}
 	if said.Kind == prompt.ClaimDone {
@@ -45,7 +45,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
 			s.endRecord()
-			return e.askPerson(ctx, s, c.accepted, wordsOf(said))
+			return e.askPerson(ctx, s, c.accepted, s.TaskID, wordsOf(said))
 		case !s.Draft.Unchanged:
 			return e.goOn(ctx, s, c.accepted, c.work)
 		}
@@ -78,6 +78,12 @@ func (s *State) openQuestion() string {
 		return ""
 	}
 	return s.Draft.Asked
+}
+
+// askedBefore says whether the last call at the task at hand did nothing but ask, too.
+func (s *State) askedBefore() bool {
+	last := s.storyOf(s.TaskID).last
+	return last != nil && last.Asked != "" && last.Unchanged && !last.ClaimedDone
 }
 
 // begun says whether calls got further with the task at hand that can be split up.
@@ -169,7 +175,7 @@ func (e *Engine) splitUnfinished(
 		if s.Kept != nil && s.Kept.Left != "" {
 			words += "; left: " + s.Kept.Left
 		}
-		next, err := e.askPerson(ctx, s, doc, words)
+		next, err := e.askPerson(ctx, s, doc, task.ID, words)
 		return next, true, err
 	}
 	if s.Decomposed == nil {
@@ -191,14 +197,14 @@ func (e *Engine) splitUnfinished(
 
 // askPerson sets a task aside for what only a person can give. The others go on;
 // when none is left, the run waits for that person.
-func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, words string) (Next, error) {
-	s.Needs = append(s.Needs, Need{TaskID: s.TaskID, Words: oneLine(words, maxNeed)})
+func (e *Engine) askPerson(ctx context.Context, s *State, doc *progress.Doc, task, words string) (Next, error) {
+	s.Needs = append(s.Needs, Need{TaskID: task, Words: oneLine(words, maxNeed)})
 	s.Brief = Brief{}
 	s.dropCall()
 	s.Phase = run.PhaseIterating
-	return e.giveUp(ctx, s, doc, Decision{
+	return e.giveUp(ctx, s, doc, task, Decision{
 		Reason:      "needs a person: " + oneLine(words, maxNeed),
-		Diagnostics: fmt.Sprintf("%s needs a person. The agent said: %s\n", s.TaskID, oneLine(words, maxNeed)),
+		Diagnostics: fmt.Sprintf("%s needs a person. The agent said: %s\n", task, oneLine(words, maxNeed)),
 	})
 }
 

@@ -130,6 +130,31 @@ func TestQuestionsAndPoliteness(t *testing.T) {
 	}
 }
 
+// One call that ends with a polite question is no reason to ask a person, whatever failed before it.
+func TestAPoliteQuestionIsNotAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := 0
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		switch calls++; calls {
+		case 1: // the check fails, so this question is none of a call that did nothing
+			w.work["a.go"] = "broken"
+			return completed("Shall I go on?")
+		case 2:
+			return completed("Is there anything else?")
+		}
+		w.work["a.go"] = "whole"
+		return claimed()
+	}
+	w.gate = func(tree files, _ string) bool { return tree["a.go"] != "broken" }
+	r := request(t, oneTask)
+	r.Gates = []gate.Gate{{Name: "test", Kind: gate.Test, Command: "make test"}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	if s.End != run.EndAllTasksComplete || calls != 3 {
+		t.Errorf("ended %s (%s) after %d calls", s.End, s.EndDetail, calls)
+	}
+}
+
 // What never gets finished is split up, and then a person is asked.
 func TestPartialWorkIsBounded(t *testing.T) {
 	t.Parallel()

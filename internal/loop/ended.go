@@ -71,7 +71,7 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 	}
 	s.Failure = detail
 	s.Phase = run.PhaseIterating
-	return e.giveUp(ctx, s, doc, Decision{
+	return e.giveUp(ctx, s, doc, s.TaskID, Decision{
 		Reason:      "its budget is used up",
 		Diagnostics: fmt.Sprintf("%s was given up: its budget is used up.\n\n%s\n", s.TaskID, detail),
 	})

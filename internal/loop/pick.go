@@ -35,12 +35,12 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	case done == total:
 		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageGate, 0
 		return Next{}, nil
+	case s.StopAfterCall != "":
+		return e.finish(s, s.stopReason(), s.StopAfterCall)
 	case e.overdue(*s):
 		return e.finish(s, run.EndDeadline, "")
 	case s.spent():
 		return e.finish(s, run.EndBudgetExhausted, s.spending())
-	case s.StopAfterCall != "":
-		return e.finish(s, s.stopReason(), s.StopAfterCall)
 	case s.Once && s.Iteration > 0:
 		return e.finish(s, run.EndSingleIteration, "")
 	case s.Limits.MaxIterations > 0 && s.Iterations() >= s.Limits.MaxIterations:

@@ -283,3 +283,75 @@ func TestTheLastTryBeginsOnCleanFiles(t *testing.T) {
 		t.Errorf("ended %s (%s) after %d calls", s.End, s.EndDetail, len(w.prompts))
 	}
 }
+
+// A task may have to be given up, or put to a person, while no task is at hand.
+func TestATaskThatIsNotAtHandIsGivenUp(t *testing.T) {
+	t.Parallel()
+	t.Run("after the budget was raised", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.gate = func(files, string) bool { return false }
+		w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
+			w.work["src/a.go"] = a.Name
+			return claimed()
+		}
+		r := request(t, "- [ ] T1 fix src/a.go\n")
+		r.Gates = []gate.Gate{{Name: "test", Command: "test"}}
+		r.Limits.TaskAttempts, r.Limits.TaskTime, r.Limits.BudgetUSD = 4, 20*time.Second, 0.75
+		s := loop.NewState(r, w.now)
+		for i := 0; s.End == ""; i++ {
+			s, _ = w.step(w.engine(), s, i)
+		}
+		if s.End != run.EndBudgetExhausted {
+			t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+		}
+		s, _, err := w.engine().Steer(t.Context(), s, loop.Wish{
+			Kind: loop.WishBudget, USD: 100, By: loop.Person{Login: "ada"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = w.drive(s, nil)
+		if s.End != run.EndBlocked || !strings.Contains(s.Progress, "(blocked: the attempts took 1m0s in all") {
+			t.Errorf("ended %s: %s\n%s", s.End, s.EndDetail, s.Progress)
+		}
+	})
+	t.Run("many calls did a part", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		r := request(t, "- [ ] one\n")
+		r.Limits.PartialCalls = 1
+		s := loop.NewState(r, w.now)
+		s.Partial, s.Decomposed = map[string]int{"T1": 1}, map[string]bool{"T1": true}
+		s = w.drive(s, nil)
+		if s.End != run.EndAwaitingPerson || !strings.Contains(s.EndDetail, "T1 needs a person: 1 calls") {
+			t.Errorf("ended %s: %s", s.End, s.EndDetail)
+		}
+	})
+}
+
+// A check that says nothing does not say the same of two tasks.
+func TestSilentChecksDoNotEndTheRun(t *testing.T) {
+	t.Parallel()
+	for _, output := range []string{"", "make: *** [Makefile:3: lint] Error 1\n"} {
+		w := newWorld(t)
+		w.judge = func(tree files, _ loop.GateStart) gate.Result {
+			bad := tree["src/bad"] != ""
+			return gate.Result{Passed: !bad, ExitCode: 1, Reason: "exited", Output: output, Kind: gate.Lint}
+		}
+		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+			if s.TaskID == "T4" {
+				w.work["src/T4"] = "done"
+				return claimed()
+			}
+			w.work["src/bad"] = a.Name
+			return claimed()
+		}
+		r := request(t, "- [ ] one\n- [ ] two\n- [ ] three\n- [ ] four\n")
+		r.Gates = []gate.Gate{{Name: "make lint", Command: "make lint", Kind: gate.Lint}}
+		s := w.drive(loop.NewState(r, w.now), nil)
+		if s.End != run.EndBlocked || w.tasks(s)[3].Status != run.TaskDone {
+			t.Errorf("%q: ended %s (%s)\n%s", output, s.End, s.EndDetail, s.Progress)
+		}
+	}
+}

@@ -96,6 +96,7 @@ type Change struct {
 
 // Refusal is a path that must not be read or published, and why.
 type Refusal struct {
+	// Path is "." where nothing of the work tree could be stored.
 	Path   string
 	Reason string
 	// LeftOut: it is what tools make beside the work, and no fault.

@@ -112,6 +112,14 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 	if err != nil {
 		return Next{}, false, err
 	}
+	if all := s.Proposal.refusesAll(); all != nil {
+		if err := e.layOut(ctx, s, c.work); err != nil { // as the call found it
+			return Next{}, false, err
+		}
+		next, err := e.failed(ctx, s, "What the last call left could not be stored, so all that it changed is gone: "+
+			all.Reason+".", failure{Refused: true})
+		return next, true, err
+	}
 	unstored := slices.DeleteFunc(slices.Clone(s.Proposal.Refused), func(r Refusal) bool { return s.holdsProgress(r.Path) })
 	if len(unstored)+len(held) > 0 {
 		if err := e.putBack(ctx, s, c, unstored, held); err != nil {

@@ -10,8 +10,12 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// RuleProtected is the rule of findings about paths that were put back.
-const RuleProtected = "protected"
+// The rules of findings about changes that were put back: of paths that only a person may change,
+// and of what no commit can hold.
+const (
+	RuleProtected = "protected"
+	RuleUnstored  = "unstored"
+)
 
 // maxHeld bounds the paths of one call that were put back and are kept and told by name.
 const maxHeld = 20
@@ -36,20 +40,24 @@ func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, unstored, 
 	s.Proposal.Held = slices.Clone(held[:min(len(held), maxHeld)])
 	s.Violations = append(s.Violations, "These paths cannot be part of your work, so your changes to them were put back. "+
 		"The checks ran without them, and the rest must work without them: "+listRefusals(held)+".")
-	e.tellHeld(s, held)
+	e.tellHeld(s, held, len(unstored))
 	return nil
 }
 
-// tellHeld tells people which changes were put back, once for each task.
-func (e *Engine) tellHeld(s *State, held []Refusal) {
+// tellHeld tells people which changes were put back, once for each task. The first of them could
+// not be stored, as many as unstored says.
+func (e *Engine) tellHeld(s *State, held []Refusal, unstored int) {
 	var told []string
 	for i, r := range held {
+		rule, then := RuleProtected, ": change it yourself if you want that"
+		if i < unstored {
+			rule, then = RuleUnstored, ""
+		}
 		f := gate.Finding{
-			Rule: RuleProtected, Path: r.Path,
-			Text: fmt.Sprintf("%s was put back at %s (%s): change it yourself if you want that", r.Path, s.TaskID, r.Reason),
+			Rule: rule, Path: r.Path, Text: fmt.Sprintf("%s was put back at %s (%s)%s", r.Path, s.TaskID, r.Reason, then),
 		}
 		if i == maxHeld {
-			f = gate.Finding{Rule: RuleProtected, Text: fmt.Sprintf("%d more paths were put back at %s", len(held)-i, s.TaskID)}
+			f = gate.Finding{Rule: rule, Text: fmt.Sprintf("%d more paths were put back at %s", len(held)-i, s.TaskID)}
 		}
 		if i <= maxHeld && !slices.Contains(s.Findings, f) {
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})

@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -112,5 +115,59 @@ func TestManyProtectedPathsStaySmall(t *testing.T) {
 	}
 	if stored, err := loop.Encode(s); err != nil || len(stored) > 200<<10 {
 		t.Errorf("the state takes %d bytes, %v", len(stored), err)
+	}
+}
+
+// TestATreeThatIsTooMuchIsRejected: where nothing of the work tree could be stored, the call has
+// failed for that reason alone; what calls before it left is not taken for its work.
+func TestATreeThatIsTooMuchIsRejected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	calls := 0
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		if s.Job != prompt.JobBuild {
+			t.Errorf("a call is made to %s", s.Job)
+		}
+		switch calls++; calls {
+		case 1:
+			w.work["half"] = "done"
+			return completed("RALPH_RESULT: partial: the other half")
+		case 2:
+			w.links["."] = true
+			return claimed()
+		}
+		if w.work["half"] == "" {
+			t.Error("what the first call did is gone")
+		}
+		w.work["whole"] = "done"
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+	if s.End != run.EndAllTasksComplete || calls != 3 || len(s.Findings) > 0 {
+		t.Fatalf("ended %s (%s) after %d calls; people are told %+v", s.End, s.EndDetail, calls, s.Findings)
+	}
+	if want := "could not be stored, so all that it changed is gone: it is a link"; !strings.Contains(w.prompts[2], want) {
+		t.Errorf("the next call is not told %q:\n%s", want, w.prompts[2])
+	}
+}
+
+// TestWhatCannotBeStoredIsNotAPersonsToDo: people are told of it by a rule of its own.
+func TestWhatCannotBeStoredIsNotAPersonsToDo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.links["pipe"], w.work["protected/x"], w.work["ok"] = true, "mine", "x"
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
+	want := []gate.Finding{
+		{Rule: loop.RuleUnstored, Path: "pipe", Text: "pipe was put back at T1 (it is a link)"},
+		{
+			Rule: loop.RuleProtected, Path: "protected/x",
+			Text: "protected/x was put back at T1 (is a person's): change it yourself if you want that",
+		},
+	}
+	if diff := cmp.Diff(want, s.Findings); !s.End.Complete() || diff != "" {
+		t.Errorf("ended %s: %s", s.End, diff)
 	}
 }

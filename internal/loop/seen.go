@@ -149,7 +149,7 @@ func classOfCheck(r gate.Result) Class {
 // fingerprint is by what an attempt is known that fails as another one did: the failing tests where the
 // check names them, else its telling lines without their numbers; "" where it shows nothing.
 func fingerprint(c Seen, f failure, why string) string {
-	text := why
+	text, of := why, ""
 	switch {
 	case c.Outcome == AgentBroken, c.Tampered && f.Refused:
 		return "" // that tells what the agent tried to get by with, and not how far honest work gets
@@ -160,13 +160,20 @@ func fingerprint(c Seen, f failure, why string) string {
 	case c.Unchanged || f.Unchanged:
 		return "no change"
 	case f.Check != nil:
-		text = f.Check.Gate + "\n" + strings.Join(gate.FailureLines(f.Check.Output), "\n")
+		lines := slices.DeleteFunc(gate.FailureLines(f.Check.Output), ofMake().MatchString)
+		if text = f.Check.Gate + "\n" + strings.Join(lines, "\n"); len(lines) == 0 {
+			of = c.TaskID // a check that says nothing says nothing of other tasks
+		}
 	}
-	sum := sha256.Sum256([]byte(digits().ReplaceAllString(text, "0")))
+	sum := sha256.Sum256([]byte(digits().ReplaceAllString(text, "0") + "\n" + of))
 	return hex.EncodeToString(sum[:8])
 }
 
-var digits = strs.Lazy(`\d+`)
+var (
+	digits = strs.Lazy(`\d+`)
+	// ofMake is what make itself says of a command that has failed.
+	ofMake = strs.Lazy(`^g?make(?:\[\d+\])?: \*\*\* `)
+)
 
 // question is the last line of a message where that asks something, "" where it does not.
 func question(final string) string {

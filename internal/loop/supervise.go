@@ -20,7 +20,7 @@ func (e *Engine) call(ctx context.Context, s *State, doc *progress.Doc, task run
 	job := prompt.JobBuild
 	switch d.Verdict {
 	case VerdictGiveUp:
-		return e.giveUp(ctx, s, doc, d)
+		return e.giveUp(ctx, s, doc, task.ID, d)
 	case VerdictAbort:
 		s.Diagnostics = d.Diagnostics
 		return e.finish(s, run.EndStagnated, d.Reason)
@@ -81,14 +81,14 @@ func (s *State) lastSignals(task string) *run.Signals {
 	return nil
 }
 
-// giveUp sets the task at hand aside. It takes the tree back to the last good one, so
-// that the next task starts clean.
-func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, d Decision) (Next, error) {
-	if err := doc.Block(s.TaskID, oneLine(blockReason(*s, d), maxBlockReason)); err != nil {
-		return Next{}, fmt.Errorf("block %s: %w", s.TaskID, err)
+// giveUp sets a task aside, which need not be the one at hand. It takes the tree back to the
+// last good one, so that the next task starts clean.
+func (e *Engine) giveUp(ctx context.Context, s *State, doc *progress.Doc, task string, d Decision) (Next, error) {
+	if err := doc.Block(task, oneLine(blockReason(*s, task, d), maxBlockReason)); err != nil {
+		return Next{}, fmt.Errorf("block %s: %w", task, err)
 	}
 	s.accept(doc)
-	e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: s.TaskID, Text: d.Reason}, s)
+	e.emit(run.Event{Kind: run.EventTaskBlocked, TaskID: task, Text: d.Reason}, s)
 	s.Kept, s.Advanced = nil, false
 	if err := e.layOut(ctx, s, s.HeadTree); err != nil {
 		return Next{}, err
@@ -110,10 +110,10 @@ const (
 // blockReason is what people read behind a task that was set aside: the last
 // error says more than how often it came. A reason that leaves no room for it
 // tells an error itself.
-func blockReason(s State, d Decision) string {
+func blockReason(s State, task string, d Decision) string {
 	const last = "; last: "
 	reason, failure := d.Reason, s.Failure
-	if v := s.storyOf(s.TaskID); d.Verdict == VerdictGiveUp && v.last != nil {
+	if v := s.storyOf(task); d.Verdict == VerdictGiveUp && v.last != nil {
 		failure = v.last.Error
 	}
 	if failure == "" || strings.Contains(reason, failure) || len(reason)+len(last)+min(len(failure), minLastError) > maxBlockReason {

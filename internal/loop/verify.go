@@ -16,12 +16,25 @@ import (
 // leftProgress is progress.md as the agent left it, nil where there is none that can be
 // read: unreadable then says why, and is "" where there is none at all.
 func (e *Engine) leftProgress(ctx context.Context, s *State) (_ *progress.Doc, unreadable string, _ error) {
+	if all := s.Proposal.refusesAll(); all != nil {
+		return nil, all.Reason, nil
+	}
 	for _, r := range s.Proposal.Refused {
 		if s.holdsProgress(r.Path) {
 			return nil, r.Reason, nil
 		}
 	}
 	return e.readProgress(ctx, s.Proposal.Left, s.ProgressPath)
+}
+
+// refusesAll is why nothing of the work tree could be stored, nil where it could.
+func (p *Proposal) refusesAll() *Refusal {
+	for i := range p.Refused {
+		if p.Refused[i].Path == "." {
+			return &p.Refused[i]
+		}
+	}
+	return nil
 }
 
 // readProgress reads a progress file of a tree; see [Work].
@@ -312,7 +325,7 @@ func (e *Engine) failed(ctx context.Context, s *State, why string, f failure) (N
 		// Whatever the run stops for next, people should find the task blocked.
 		if d := s.decide(task); d.Verdict == VerdictGiveUp {
 			e.tellVerdict(s, task, d)
-			return e.giveUp(ctx, s, doc, d)
+			return e.giveUp(ctx, s, doc, task.ID, d)
 		}
 	}
 	return Next{}, nil

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // Detached is a process that lives on when we end. While we live it is reaped
@@ -38,10 +37,7 @@ func StartDetached(c Cmd) (*Detached, error) {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 
-	sys := &syscall.SysProcAttr{}
-	if c.Sys != nil {
-		*sys = *c.Sys
-	}
+	sys := c.sys()
 	sys.Setsid = true
 	p, err := os.StartProcess(c.Path, append([]string{c.Path}, c.Args...), &os.ProcAttr{
 		Dir:   c.Dir,

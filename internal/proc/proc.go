@@ -57,7 +57,7 @@ type Cmd struct {
 	Grace time.Duration
 	// ExtraFiles are inherited as descriptors 3, 4, …
 	ExtraFiles []*os.File
-	// Sys is how a detached process begins, besides in a session of its own.
+	// Sys is how a process begins, besides in a group or a session of its own.
 	Sys *syscall.SysProcAttr
 }
 
@@ -131,6 +131,15 @@ func Look(name string) (string, error) {
 	return abs, nil
 }
 
+// sys is a copy of Sys.
+func (c Cmd) sys() *syscall.SysProcAttr {
+	if c.Sys == nil {
+		return &syscall.SysProcAttr{}
+	}
+	sys := *c.Sys
+	return &sys
+}
+
 // Run starts the process, waits for it and returns what it said. When ctx is
 // done the whole group gets SIGTERM, and SIGKILL after the grace period. The
 // error is an *ExitError where the process ran and did not end with status 0;
@@ -163,7 +172,8 @@ func Run(ctx context.Context, c Cmd) (Result, error) {
 	cmd.Env = c.env()
 	cmd.Stdin = c.Stdin
 	cmd.ExtraFiles = c.ExtraFiles
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = c.sys()
+	cmd.SysProcAttr.Setpgid = true
 	cmd.Cancel = func() error {
 		err := SignalGroup(cmd.Process.Pid, syscall.SIGTERM)
 		if err != nil {

@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"os"
 	"path"
 	"strings"
 	"testing"
@@ -146,22 +145,6 @@ func TestSteeredIsSound(t *testing.T) {
 			name = strings.TrimLeft(name, "!/")
 			if _, err := path.Match(name, "x"); err != nil || gitrepo.Fold(name) != name {
 				t.Errorf("%q: %v", name, err)
-			}
-		}
-	}
-}
-
-func TestWhatIsProtectedIsDocumented(t *testing.T) {
-	t.Parallel()
-	doc, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range steered() {
-		for _, name := range group.patterns {
-			name = strings.Trim(name, "!/")
-			if !strings.Contains(string(doc), "`"+name+"`") && !strings.Contains(string(doc), "`"+name+"/`") {
-				t.Errorf("docs/configuration.md does not name %q, which is protected by default", name)
 			}
 		}
 	}

@@ -168,12 +168,14 @@ func (s *Store) Path() string { return s.path }
 // tx; every other method that writes, and InTx itself, would wait for the
 // connection that f holds.
 //
+// What the disk or the file lacks is ErrFull, ErrReadOnly or ErrDamaged.
+//
 // A file that was removed meanwhile would take the transaction and lose it: that is
 // ErrGone, and nothing is committed.
 func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
 	return inTx(ctx, s.writer, func(tx *Tx) error {
 		if err := f(tx); err != nil {
-			return err
+			return trouble(err)
 		}
 		return s.present()
 	})
@@ -197,7 +199,7 @@ func (s *Store) Writable(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write to the database: %w", trouble(err))
+		return fmt.Errorf("write to the database: %w", err)
 	}
 	return nil
 }

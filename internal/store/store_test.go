@@ -588,6 +588,24 @@ func TestGoneDatabase(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a state that the disk has no room for is known by that, and the one before it stays.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	st := fresh(t)
+	createRun(t, st, aRun("r-1", 1))
+	err := st.InTx(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `PRAGMA max_page_count = 1`) // as many as there are
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", make([]byte, 1<<20), t0()), store.ErrFull)
+	if row, err := st.Run(t.Context(), "r-1"); err != nil || len(row.State) >= 1<<20 {
+		t.Errorf("%d bytes, %v", len(row.State), err)
+	}
+}
+
 func TestOldestWaiting(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)

@@ -44,7 +44,7 @@ func inTx(ctx context.Context, db *sql.DB, f func(tx *Tx) error) (err error) {
 		return err
 	}
 	if err := begun.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+		return fmt.Errorf("commit: %w", trouble(err))
 	}
 	for _, f := range tx.committed {
 		f()

@@ -217,6 +217,7 @@ func describe(f *formats.File) string {
 		b.WriteString("\n")
 		put("  do", t.Steps...)
 		put("  file", t.Files...)
+		put("  after", t.DependsOn...)
 		put("  accept", t.Accept...)
 		put("  check", t.Checks...)
 		put("  subject", t.Subject)

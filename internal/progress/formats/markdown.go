@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,12 +47,16 @@ func (m *markdown) index(doc *progress.Doc) {
 		Patterns:  bullets(doc.Section(progress.SectionPatterns)),
 		Learnings: bullets(doc.Section(progress.SectionLearnings)),
 	}
-	above := doc.Above()
-	for i, t := range doc.Tasks() {
+	above, tasks := doc.Above(), doc.Tasks()
+	var headed []run.Task
+	if m.format == Ralphex {
+		headed = doc.Headed()
+	}
+	for i, t := range tasks {
 		task := Task{Task: t}
 		switch m.format {
 		case Ralphex:
-			if m.step(i, task, above[i]) {
+			if m.step(i, task, above[i], headed[i]) {
 				continue
 			}
 		case FixPlan:
@@ -64,6 +69,9 @@ func (m *markdown) index(doc *progress.Doc) {
 		}
 		task.markers()
 		m.view.Tasks, m.boxes = append(m.view.Tasks, task), append(m.boxes, []int{i})
+	}
+	if m.format == Ralphex {
+		m.settle(tasks)
 	}
 }
 
@@ -89,18 +97,18 @@ func (m *markdown) title() string {
 	return s
 }
 
-// step takes a box below a heading that is a task as one step of that: such a task is done
-// once all of its boxes are ticked, and in progress while some are.
-func (m *markdown) step(i int, box Task, above []progress.Heading) bool {
+// step takes a box below a heading that is a task as one step of that.
+func (m *markdown) step(i int, box Task, above []progress.Heading, head run.Task) bool {
 	at := headTask(above)
 	if at == nil {
 		return false
 	}
 	id, last := strs.OneLine(at[1]), len(m.view.Tasks)-1
 	if last < 0 || m.view.Tasks[last].ID != id {
-		t := Task{Task: run.Task{ID: id, Title: at[2], Status: box.Status, Reason: box.Reason}}
-		if t.Title == "" {
-			t.Title = id
+		t := Task{Task: head}
+		t.ID, t.Title = id, id
+		if title := headTaskRE().FindStringSubmatch(head.Title); title != nil && title[2] != "" {
+			t.Title = title[2]
 		}
 		m.view.Tasks, m.boxes = append(m.view.Tasks, t), append(m.boxes, nil)
 		last++
@@ -108,11 +116,38 @@ func (m *markdown) step(i int, box Task, above []progress.Heading) bool {
 	t := &m.view.Tasks[last]
 	t.Accept = append(append(t.Accept, box.Title), box.Accept...)
 	t.Checks = append(t.Checks, box.Checks...)
-	if t.Status != box.Status && len(m.boxes[last]) > 0 {
-		t.Status, t.Reason = run.TaskInProgress, ""
-	}
+	t.Steps, t.Files = append(t.Steps, box.Steps...), append(t.Files, box.Files...)
+	t.DependsOn, t.Subject = append(t.DependsOn, box.DependsOn...), cmp.Or(t.Subject, box.Subject)
 	m.boxes[last] = append(m.boxes[last], i)
 	return true
+}
+
+// settle says how the tasks stand by their boxes: done once all are ticked, blocked or skipped where
+// all others or the heading say so, else in progress once one is ticked.
+func (m *markdown) settle(boxes []run.Task) {
+	for i := range m.view.Tasks {
+		t := &m.view.Tasks[i]
+		var left []run.Task
+		for _, box := range m.boxes[i] {
+			if boxes[box].Status != run.TaskDone {
+				left = append(left, boxes[box])
+			}
+		}
+		marked := func(status run.TaskStatus) bool { return status == run.TaskBlocked || status == run.TaskSkipped }
+		alike := len(left) > 0 &&
+			!slices.ContainsFunc(left, func(b run.Task) bool { return b.Status != left[0].Status })
+		switch {
+		case len(left) == 0:
+			t.Status, t.Reason = run.TaskDone, ""
+		case alike && marked(left[0].Status):
+			t.Status, t.Reason = left[0].Status, left[0].Reason
+		case marked(t.Status): // by its heading
+		case alike && len(left) == len(m.boxes[i]):
+			t.Status = run.TaskOpen
+		default:
+			t.Status = run.TaskInProgress
+		}
+	}
 }
 
 // headTask takes apart the heading that is a task of a ralphex plan, nil for any other.

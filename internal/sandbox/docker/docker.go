@@ -369,13 +369,13 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	if err != nil {
 		return "", err
 	}
+	var created client.ContainerCreateResult
 	host, err := s.hostConfig(ctx, box, spec, slices.Sorted(maps.Keys(volumes)))
-	if err != nil {
-		return "", err
+	if err == nil {
+		created, err = s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
+			Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
+		})
 	}
-	created, err := s.engine.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: namePrefix + noted.Name, Config: s.config(d, noted, spec), HostConfig: host,
-	})
 	if err != nil {
 		_ = fstree.RemoveAll(box) // nobody looks for it, and it is tried again
 	}
@@ -401,12 +401,17 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	return created.ID, nil
 }
 
-// pack makes the directory that the shim is shown.
-func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
+// pack makes the directory that the shim is shown. After an error there is none.
+func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (_ string, err error) {
 	box, err := d.NewBox()
 	if err != nil {
 		return "", err
 	}
+	defer func() {
+		if err != nil {
+			_ = fstree.RemoveAll(box) // the agent's environment is in it
+		}
+	}()
 	at := rundir.Places{Work: WorkDir, Box: boxDir}
 	if spec.CacheDir != "" {
 		at.Cache = cacheDir

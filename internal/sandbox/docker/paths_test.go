@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
 
 	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/fstree/fstreetest"
@@ -118,6 +122,48 @@ func TestOwnTakesEveryName(t *testing.T) {
 	cancel()
 	if err := rundir.Own(ctx, dir, s.uid, s.gid); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled Prepare says %v", err)
+	}
+}
+
+// A start that fails leaves no box: an agent's environment is in it.
+func TestStartThatFailsLeavesNoBox(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.Contains(r.URL.Path, "/images/") && r.URL.Path != "/_ping" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = io.WriteString(w, "{}")
+	}))
+	t.Cleanup(server.Close)
+	engine, err := client.New(client.WithHost("tcp://"+server.Listener.Addr().String()), client.WithHTTPClient(server.Client()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden := filepath.Join(t.TempDir(), "tree")
+	for name, tt := range map[string]struct {
+		spec  sandbox.Spec
+		found paths
+		says  string
+	}{
+		"no standard input":      {spec: sandbox.Spec{Stdin: "/no/such/prompt"}, says: "no such file"},
+		"what no engine can see": {spec: sandbox.Spec{}, found: paths{shared: map[string]string{"/nowhere": "/host"}}, says: "mount"},
+		"an engine that fails":   {spec: sandbox.Spec{}, says: "500"},
+	} {
+		d := rundir.Dir(t.TempDir())
+		s := Sandbox{engine: engine, uid: os.Getuid(), gid: os.Getgid(), opts: Options{Self: "/opt/bot"}, found: &tt.found}
+		tt.spec.Image, tt.spec.Workspace.Dir, tt.spec.Env = "x", hidden, map[string]string{"KEY": "hunter2"}
+		_, err := s.create(t.Context(), d, rundir.Start{Name: "x"}, tt.spec)
+		if err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+		entries, err := os.ReadDir(string(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.IsDir() }) {
+			t.Errorf("%s: %v is left", name, entries)
+		}
 	}
 }
 

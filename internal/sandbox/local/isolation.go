@@ -103,9 +103,11 @@ func probe(want Isolation) wrapper {
 			return wrapper{why: err}
 		}
 	}
-	args := append(namespaces(true), "--unshare-user", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+	cmd := w.command(true)
+	cmd.Env = proc.ScrubbedEnv()
+	cmd.Args = append(cmd.Args, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", "/tmp", "--remount-ro", "/tmp", "--", "/bin/true")
-	if _, err := proc.Run(ctx, proc.Cmd{Path: path, Args: args, Env: proc.ScrubbedEnv()}); err != nil {
+	if _, err := proc.Run(ctx, cmd); err != nil {
 		return wrapper{why: err}
 	}
 	return w
@@ -137,17 +139,25 @@ func (s *Sandbox) checkIsolation() error {
 	return &run.UserError{Message: message, Hint: hint, Err: w.why}
 }
 
-// namespaces are what a command gets of its own. No process of bubblewrap's own is left
-// beside the shim, the first one inside.
-func namespaces(noNetwork bool) []string {
-	args := []string{
+// command begins the command line of bubblewrap: with the namespaces that a command gets of
+// its own. No process of bubblewrap's own is left beside the shim, the first one inside.
+func (w wrapper) command(noNetwork bool) proc.Cmd {
+	cmd := proc.Cmd{Path: w.path, Args: []string{
 		"--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session", "--as-pid-1",
 		"--cap-drop", "ALL",
-	}
+	}}
 	if noNetwork {
-		args = append(args, "--unshare-net")
+		cmd.Args = append(cmd.Args, "--unshare-net")
 	}
-	return args
+	if w.user == 0 {
+		cmd.Args = append(cmd.Args, "--unshare-user")
+		return cmd
+	}
+	// bubblewrap is root in a user namespace in which there is nobody else but the user; the
+	// shim changes users, and gives these up.
+	cmd.Sys = withUser(w.user)
+	cmd.Args = append(cmd.Args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+	return cmd
 }
 
 // Where the shim finds itself and its box: places that whoever it is may reach.
@@ -159,15 +169,9 @@ const (
 // wrap is the command line by which a start's shim is run inside of bubblewrap.
 func (s *Sandbox) wrap(d rundir.Dir, box string, spec sandbox.Spec) (proc.Cmd, error) {
 	w := s.wrapper()
-	cmd := proc.Cmd{Path: w.path, Args: namespaces(spec.GatewayDir != "" || s.isolation == IsolationBubblewrap)}
+	cmd := w.command(spec.GatewayDir != "" || s.isolation == IsolationBubblewrap)
 	inside := []string{"--", shimPath, "shim", filepath.Join(boxPath, rundir.ConfigName)}
-	if w.user == 0 {
-		cmd.Args = append(cmd.Args, "--unshare-user")
-	} else {
-		// bubblewrap is root in a user namespace in which there is nobody else but the user; the
-		// shim changes users, and gives these up.
-		cmd.Sys = withUser(w.user)
-		cmd.Args = append(cmd.Args, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID")
+	if w.user != 0 {
 		inside = append(inside, strconv.Itoa(w.user))
 	}
 	l, err := s.layout(d, spec)

@@ -167,9 +167,14 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	if c := box.Confinement(); c.Isolated || c.Why == nil {
 		t.Errorf("%+v", c)
 	}
-	// One that is there and refused.
+	// One that is there and refused. It is tried as a start uses it.
 	refusing := filepath.Join(t.TempDir(), "bwrap")
-	if err := os.WriteFile(refusing, []byte("#!/bin/sh\necho 'bwrap: No permissions to create a new namespace' >&2\nexit 1\n"), 0o700); err != nil {
+	const script = `#!/bin/sh
+{ echo "$@"; cat /proc/self/uid_map; } >"${0%/*}/asked"
+echo 'bwrap: No permissions to create a new namespace' >&2
+exit 1
+`
+	if err := os.WriteFile(refusing, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", filepath.Dir(refusing)+":/bin:/usr/bin")
@@ -179,5 +184,15 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	if problem, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok ||
 		!strings.Contains(problem.Hint, "user namespaces") {
 		t.Errorf("%v", problem)
+	}
+	asked, err := os.ReadFile(filepath.Join(filepath.Dir(refusing), "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	args, users, _ := strings.Cut(string(asked), "\n")
+	asRoot := strings.Contains(args, "--cap-add CAP_SETUID --cap-add CAP_SETGID") &&
+		!strings.Contains(args, "--unshare-user") && strings.Count(users, "\n") == 2
+	if asRoot != (os.Getuid() == 0) {
+		t.Errorf("asked for %s as\n%s", args, users)
 	}
 }

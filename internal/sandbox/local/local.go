@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -110,10 +111,17 @@ func (s *Sandbox) Check(context.Context) error {
 		}
 	}
 	for _, path := range s.shown {
-		if _, err := os.Stat(path); err != nil {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
 			return &run.UserError{
 				Message: fmt.Sprintf("what agents are to be shown is not there: %v", err),
 				Hint:    "correct sandbox.show or --show: whole paths of files or directories", Err: err,
+			}
+		}
+		if real == "/" {
+			return &run.UserError{
+				Message: fmt.Sprintf("agents cannot be shown %s: it is the whole machine", path),
+				Hint:    "name the directories that they need in sandbox.show or --show, or use --local-isolation none",
 			}
 		}
 	}
@@ -214,8 +222,9 @@ func (s *Sandbox) spawn(ctx context.Context, d rundir.Dir, noted rundir.Start, s
 	return fmt.Errorf("the shim ended at once: %q", word)
 }
 
-// pack lays out what a start needs, and gives the command line of its shim.
-func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (proc.Cmd, error) {
+// pack lays out what a start needs, and gives the command line of its shim. After an error
+// there is no box.
+func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (_ proc.Cmd, err error) {
 	for _, dir := range []string{homeDir, tmpDir} {
 		if err := os.MkdirAll(d.Path(dir), 0o700); err != nil {
 			return proc.Cmd{}, err
@@ -225,6 +234,11 @@ func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 	if err != nil {
 		return proc.Cmd{}, err
 	}
+	defer func() {
+		if err != nil {
+			_ = fstree.RemoveAll(box) // the agent's environment is in it
+		}
+	}()
 	w := s.wrapper()
 	at := rundir.Places{Work: spec.Workspace.Dir, Box: box, Cache: spec.CacheDir, Gateway: spec.GatewayDir}
 	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", filepath.Join(box, rundir.ConfigName)}}

@@ -203,6 +203,28 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestStartThatFailsLeavesNoBox: an agent's environment is in it.
+func TestStartThatFailsLeavesNoBox(t *testing.T) {
+	t.Parallel()
+	box := openBox(t)
+	spec := sandbox.Spec{
+		Argv: []string{"true"}, Workspace: sandbox.Workspace{Dir: t.TempDir()}, RunDir: filepath.Join(t.TempDir(), "run"),
+		Env: map[string]string{"KEY": "hunter2"}, Stdin: "/no/such/prompt",
+	}
+	if _, err := box.Start(t.Context(), "x", spec); err == nil {
+		t.Fatal("it started")
+	}
+	entries, err := os.ReadDir(spec.RunDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "home" && e.Name() != "tmp" {
+			t.Errorf("%s is left", e.Name())
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	if err := openBox(t).Check(t.Context()); err != nil {
@@ -223,6 +245,15 @@ func TestCheck(t *testing.T) {
 		})
 		if err == nil {
 			t.Errorf("%s: started", name)
+		}
+	}
+	for _, path := range []string{"/", "/usr/..", "/no/such/directory"} {
+		box, err := local.New(local.Options{Show: []string{path}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(user.Hint, "--show") {
+			t.Errorf("showing %s: %v", path, user)
 		}
 	}
 	// A program that is no shim.

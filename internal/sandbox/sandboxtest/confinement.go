@@ -26,8 +26,10 @@ const CanaryKey = "ralph-canary"
 type Prey struct {
 	// Files are by what they hold. Sockets are a network and an address each.
 	Files, Sockets map[string]string
-	// Bot is the process that starts sandboxes.
-	Bot int
+	// Bot is the process that starts sandboxes, and Args its command line: in a sandbox the
+	// number may be another process's.
+	Bot  int
+	Args []string
 }
 
 // Confine runs a hostile program in a sandbox, and wants that it reaches nothing.
@@ -104,7 +106,7 @@ func machine(t *testing.T) (prey Prey, hide []string) {
 	write(".fly/bin/flyctl", 0o755)
 	write("checkout/run", 0o755)
 	write("etc/run", 0o755)
-	prey.Bot = os.Getpid()
+	prey.Bot, prey.Args = os.Getpid(), os.Args
 	prey.Files = map[string]string{
 		"credentials in the home":                     write(".netrc", 0o644),
 		"credentials beside a program of PATH":        write(".fly/config.yml", 0o644),

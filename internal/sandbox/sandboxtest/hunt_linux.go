@@ -180,10 +180,14 @@ func (p Prey) probes() map[string]func() string {
 		}
 	}
 	probes["the bot's process"] = func() string {
-		if err := syscall.Kill(p.Bot, 0); err == nil {
-			return "can signal it"
+		if p.Bot <= 1 || len(p.Args) == 0 {
+			return "not told which it is"
 		}
-		return content("/proc/" + strconv.Itoa(p.Bot) + "/cmdline")
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(p.Bot) + "/cmdline") // #nosec G703 -- that is the point
+		if string(line) != strings.Join(p.Args, "\x00")+"\x00" {
+			return ""
+		}
+		return "its command line"
 	}
 	probes["a network interface"] = func() string {
 		all, _ := net.Interfaces()

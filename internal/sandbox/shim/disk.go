@@ -54,24 +54,15 @@ func (d disk) watch(ctx context.Context, tell func(string)) {
 	var next, due time.Time
 	for {
 		now := time.Now()
-		var left room // of the work tree's; the others may be on file systems of their own
-		for i, dir := range d.dirs {
-			r, err := d.room(dir)
-			// Where it cannot be asked there is nothing to go by but counting.
-			if err == nil && (r.bytes < diskReserve || r.files >= 0 && r.files < filesReserve) {
-				tell(fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left in %s", size(r.bytes),
-					r.files, dir))
-				return
-			}
-			if i == 0 {
-				left = r
-			}
+		left, problem := d.ask()
+		if problem != "" {
+			tell(problem)
+			return
 		}
 		limited := d.limit.bytes != math.MaxInt64 || d.limit.files != math.MaxInt64
 		grown := usage{counted.bytes - left.bytes, counted.files - left.files}
 		if limited && now.After(next) && (now.After(due) || grown.bytes > (d.limit.bytes-used.bytes)/4 ||
 			grown.files > (d.limit.files-used.files)/4) {
-			var problem string
 			if used, problem = d.count(); problem != "" {
 				tell(problem)
 				return
@@ -86,6 +77,34 @@ func (d disk) watch(ctx context.Context, tell func(string)) {
 		case <-tick.C:
 		}
 	}
+}
+
+// ask gives the room that the work tree's file system has left (the other trees may be on file
+// systems of their own), and says what is wrong where one of them is nearly full.
+func (d disk) ask() (left room, problem string) {
+	for i, dir := range d.dirs {
+		r, err := d.room(dir)
+		// Where it cannot be asked there is nothing to go by but counting.
+		if err == nil && (r.bytes < diskReserve || r.files >= 0 && r.files < filesReserve) {
+			return r, fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left in %s", size(r.bytes),
+				r.files, dir)
+		}
+		if i == 0 {
+			left = r
+		}
+	}
+	return left, ""
+}
+
+// lastLook is why a command ended that is over: it may have filled the disk, and ended, from one
+// look of the watch to the next. What it wrote would then leave no room for the host to work.
+func (d disk) lastLook(reason, detail string) (why, more string) {
+	if reason == ReasonExited || reason == ReasonWallTimeout || reason == ReasonIdleTimeout {
+		if _, problem := d.ask(); problem != "" {
+			return ReasonDiskLimit, problem
+		}
+	}
+	return reason, detail
 }
 
 // count adds up the trees, and says what is wrong with them if anything is.

@@ -130,3 +130,26 @@ func TestDiskWatchEnds(t *testing.T) {
 	cancel()
 	disk{dirs: []string{t.TempDir()}, limit: unlimited(), room: roomOf}.watch(ctx, func(s string) { t.Error(s) })
 }
+
+// TestDiskIsLookedAtOnceMore: what fills the disk and ends at once is found.
+func TestDiskIsLookedAtOnceMore(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		reason, want string
+		left         room
+	}{
+		{ReasonExited, ReasonDiskLimit, room{0, 1 << 40}},
+		{ReasonExited, ReasonDiskLimit, room{1 << 40, 0}},
+		{ReasonExited, ReasonExited, room{1 << 40, -1}},
+		{ReasonWallTimeout, ReasonDiskLimit, room{0, -1}},
+		{ReasonIdleTimeout, ReasonDiskLimit, room{0, -1}},
+		{ReasonSignalled, ReasonSignalled, room{0, -1}}, // whoever stopped it knows why
+		{ReasonOwnerDied, ReasonOwnerDied, room{0, -1}},
+	} {
+		d := disk{dirs: []string{"/tree"}, limit: unlimited(), room: func(string) (room, error) { return tt.left, nil }}
+		reason, detail := d.lastLook(tt.reason, "")
+		if reason != tt.want || (reason == ReasonDiskLimit) != strings.Contains(detail, "are left in /tree") {
+			t.Errorf("%s with %+v left: %s %q, want %s", tt.reason, tt.left, reason, detail, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"syscall"
@@ -92,11 +93,14 @@ func ret(action uint32) unix.SockFilter {
 func refuseCalls() error {
 	program := filterProgram()
 	prog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} // #nosec G115 -- a hundred or two
-	_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+	thread, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
 		uintptr(unsafe.Pointer(&prog))) // #nosec G103 -- as seccomp(2) wants it
 	runtime.KeepAlive(program)
 	if errno != 0 {
 		return os.NewSyscallError("seccomp", errno)
+	}
+	if thread != 0 {
+		return fmt.Errorf("seccomp: thread %d has another filter, and none was put on any", thread)
 	}
 	return nil
 }

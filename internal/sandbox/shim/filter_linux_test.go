@@ -1,7 +1,11 @@
 package shim
 
 import (
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +56,44 @@ func TestFilterDecides(t *testing.T) {
 		if got := decision(t, program, map[uint32]uint32{offsetNumber: tt.nr, offsetArch: tt.arch, offsetArg0: tt.arg}); got != tt.want {
 			t.Errorf("%s: %#x, want %#x", tt.name, got, tt.want)
 		}
+	}
+}
+
+// TestFilterThatAThreadCannotTake: where one thread has a filter of its own, the kernel puts
+// ours on none, and says so by that thread's number alone.
+func TestFilterThatAThreadCannotTake(t *testing.T) {
+	t.Parallel()
+	// A goroutine that ends with its thread locked takes the thread with it.
+	confined := func(f func()) <-chan struct{} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			runtime.LockOSThread()
+			if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+				t.Error(err)
+			}
+			f()
+		}()
+		return done
+	}
+	filtered, end := make(chan struct{}), make(chan struct{})
+	other := confined(func() {
+		all := ret(unix.SECCOMP_RET_ALLOW)
+		prog := unix.SockFprog{Len: 1, Filter: &all}
+		_, _, errno := syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog))) // #nosec G103 -- as seccomp(2) wants it
+		if errno != 0 {
+			t.Error(errno)
+		}
+		close(filtered)
+		<-end
+	})
+	<-filtered
+	var err error
+	<-confined(func() { err = refuseCalls() })
+	close(end)
+	<-other
+	if err == nil || !strings.Contains(err.Error(), "has another filter") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -120,6 +120,7 @@ func (s *session) run(config string) Exit {
 	reason, detail, status := s.watch(ctx, child)
 	s.sweep(child)
 	child.finishOutput()
+	reason, detail = s.disk().lastLook(reason, detail)
 
 	exit := Exit{
 		Reason: reason, Detail: detail, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
@@ -336,14 +337,7 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 	}
 	full := make(chan string, 1)
 	if len(s.cfg.Watched) > 0 {
-		d := disk{dirs: s.cfg.Watched, limit: usage{s.cfg.DiskBytes, s.cfg.DiskFiles}, room: roomOf}
-		if d.limit.bytes <= 0 {
-			d.limit.bytes = math.MaxInt64
-		}
-		if d.limit.files <= 0 {
-			d.limit.files = math.MaxInt64
-		}
-		go d.watch(ctx, func(problem string) { full <- problem })
+		go s.disk().watch(ctx, func(problem string) { full <- problem })
 	}
 	end := func(why string, sig syscall.Signal) {
 		if reason == "" {
@@ -388,6 +382,18 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 			killAll(c.pid)
 		}
 	}
+}
+
+// disk is what the command may fill.
+func (s *session) disk() disk {
+	d := disk{dirs: s.cfg.Watched, limit: usage{s.cfg.DiskBytes, s.cfg.DiskFiles}, room: roomOf}
+	if d.limit.bytes <= 0 {
+		d.limit.bytes = math.MaxInt64
+	}
+	if d.limit.files <= 0 {
+		d.limit.files = math.MaxInt64
+	}
+	return d
 }
 
 // sweep kills what the command left behind and waits until it is gone.
