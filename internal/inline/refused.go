@@ -14,7 +14,7 @@ import (
 )
 
 // Work that was not committed is a commit nobody has checked out, at
-// refs/ralph/<run>/<task>. Git shows it, applies it and keeps it; a push of branches
+// refs/ralph/<run>/<task>. Git shows it, applies it and keeps it; a push of branches or tags
 // leaves it here.
 const (
 	refusedRefs = "refs/ralph/"
