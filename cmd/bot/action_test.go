@@ -925,7 +925,7 @@ func TestActionRoutesACommand(t *testing.T) {
 		t.Errorf("eve is told %q", c.Body)
 	}
 	routed(t, "status", commanded(pr.Number, person, "/ralph status"), "", action.EndNothing)
-	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("See the description of #%d", pr.Number)) {
+	if c := r.last(pr.Number); !strings.Contains(c.Body, fmt.Sprintf("See the description of #%d; a job", pr.Number)) {
 		t.Errorf("the status is %q", c.Body)
 	}
 	routed(t, "stop by eve", commanded(pr.Number, "eve", "/ralph stop"), "", action.EndRefused)

@@ -24,13 +24,12 @@
 //
 // Three doors drive the loop, and keep its state in package store. Package inline
 // runs it to the end in this process (`bot run`). The App takes it in ticks: handlers
-// verifies and stores webhooks, queue makes them durable, delivery works them and
-// authorization says who may have that done. reconcile steps the runs, and feedback
-// makes tasks of what people say of their work; review reads their words. publish
+// verifies and stores webhooks, queue makes them durable, delivery works them, says who may
+// have that done and makes up for webhooks that did not arrive. reconcile steps the runs
+// and makes tasks of what people say of their work; review reads their words. publish
 // shows a run: it turns trees into signed commits and state into a description,
 // effects makes each of those happen once, and ghapp is the only package that talks to
-// GitHub. redelivery makes up for webhooks that did not arrive. The Action is the App
-// for one event: action works it.
+// GitHub. The Action is the App for one event: action works it.
 //
 // Package config reads the configuration of a server, of a repository and of a
 // person.

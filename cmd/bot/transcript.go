@@ -293,7 +293,6 @@ func (c *transcriptCmd) dataDir() (string, error) {
 	return cfg.DataDir, err
 }
 
-// list prints the runs of which something is kept.
 // find gives the id of the run that is asked for, which may be its beginning; one of which
 // nothing is kept as it is.
 func (c *transcriptCmd) find(kept *transcript.Store) (run.ID, error) {
@@ -313,6 +312,7 @@ func (c *transcriptCmd) find(kept *transcript.Store) (run.ID, error) {
 	return begin[0], nil
 }
 
+// list prints the runs of which something is kept.
 func (c *transcriptCmd) list(kept *transcript.Store, w io.Writer) error {
 	ids, err := kept.Runs()
 	if err != nil {

@@ -83,7 +83,7 @@ func TestCheckSandbox(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		sandbox, config string
-		private         bool
+		private, linked bool
 		refused         string
 	}{
 		"docker":                   {sandbox: "docker", config: "[http] extraheader = x"},
@@ -93,11 +93,25 @@ func TestCheckSandbox(t *testing.T) {
 		"a checkout":               {sandbox: "local", private: true, config: "[core]\n\tbare = false\n"},
 		"a checkout's header":      {sandbox: "local", private: true, config: "\tExtraHeader = AUTHORIZATION: x", refused: "persist-credentials"},
 		"a checkout's credentials": {sandbox: localOnPublic, config: "[includeIf \"gitdir:/w/.git\"]", refused: "persist-credentials"},
+		"another file":             {sandbox: "local", private: true, config: "[Include]\n\tpath = x", refused: "persist-credentials"},
+		"a helper":                 {sandbox: "local", private: true, config: "[credential]\n\thelper = store", refused: "persist-credentials"},
+		"a password in a remote": {sandbox: "local", private: true, refused: "persist-credentials",
+			config: "[remote \"origin\"]\n\turl = https://ada:secret@github.com/ada/widgets\n"},
+		"a token in another address": {sandbox: "local", private: true, refused: "persist-credentials",
+			config: "[url \"https://ghp_x@github.com/\"]\n\tinsteadOf = https://github.com/\n"},
+		"addresses": {sandbox: "local", private: true, config: "url = https://github.com/a/b\nurl = ssh://git@github.com/a/b\n" +
+			"pushurl = git@github.com:a/b\n"},
+		"a linked work tree": {sandbox: "local", private: true, linked: true, refused: "by itself"},
 	} {
 		dir := t.TempDir()
 		if c.config != "" {
 			err := os.Mkdir(filepath.Join(dir, ".git"), 0o700)
 			if err := errors.Join(err, os.WriteFile(filepath.Join(dir, ".git", "config"), []byte(c.config), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.linked {
+			if err := os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: /elsewhere\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

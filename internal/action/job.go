@@ -40,6 +40,9 @@ type job struct {
 	deliveries *delivery.Receiver
 	runs       *reconcile.Reconciler
 	wake       chan struct{}
+	// answers are those to the questions of the run that was restored, as far as they have
+	// not been worked.
+	answers []ghapp.Comment
 
 	mu sync.Mutex
 	// woken is the run that was signalled last, "" for none.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -15,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
+	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -39,23 +42,43 @@ func (j *job) restore(ctx context.Context, guid string, ev event) error {
 		return nil
 	}
 	if _, err := j.deliveries.LastRun(ctx, in); !errors.Is(err, store.ErrNotFound) {
-		return err
+		if err != nil {
+			return err
+		}
+		return j.workAnswers(ctx, guid, ev) // what a try before this one has not come to
 	}
-	row, found, err := j.lastRun(ctx, in)
+	row, worked, found, err := j.lastRun(ctx, in)
 	if err != nil {
 		return err
 	}
-	var answers []ghapp.Comment
-	if command != nil && !found && in.Issue > 0 {
-		row, answers, found, err = j.waitingRun(ctx, *command)
+	if command != nil && in.Issue > 0 && (!found || readsAnswers(command.Command.Verb)) {
+		s := j.newState(in.Issue, in.IssueNode)
+		if found {
+			if s, err = loop.Decode(row.State); err != nil {
+				return err
+			}
+		}
+		asked, answers, waits, err := j.waitingRun(ctx, *command, s, worked)
+		if err != nil {
+			return err
+		}
+		if waits {
+			row, j.answers, found = asked, answers, true
+		}
 	}
-	if err != nil || !found {
-		return err
+	if !found {
+		return nil
 	}
 	if err := j.store.InTx(ctx, func(tx *store.Tx) error { return j.store.CreateRun(ctx, tx, row) }); err != nil {
 		return err
 	}
-	for _, c := range answers {
+	return j.workAnswers(ctx, guid, ev)
+}
+
+// workAnswers works the answers that are left.
+func (j *job) workAnswers(ctx context.Context, guid string, ev event) error {
+	for ; len(j.answers) > 0; j.answers = j.answers[1:] {
+		c := j.answers[0]
 		if err := j.workComment(ctx, fmt.Sprintf("%s/%d", guid, c.ID), ev, c); err != nil {
 			return err
 		}
@@ -63,33 +86,41 @@ func (j *job) restore(ctx context.Context, guid string, ev event) error {
 	return nil
 }
 
+// readsAnswers says whether a command begins with a plan, which answers are for, also where there
+// is work to go on with.
+func readsAnswers(v review.Verb) bool { return v == review.VerbPlan || v == review.VerbStart }
+
 // maxAnswers bounds the comments that are looked at for answers: each costs
 // GitHub a question.
 const maxAnswers = 100
 
 // waitingRun is the run that waits for answers to the questions that it has posted on
 // the issue, with what people have said since and before the command: no job ran
-// for that. It has left no branch.
+// for that. It has committed nothing: s is the run before it, or a new one, and worked is
+// when that made its last commit, the zero time for never.
 func (j *job) waitingRun(
-	ctx context.Context, in handlers.CommandIntent,
+	ctx context.Context, in handlers.CommandIntent, s loop.State, worked time.Time,
 ) (row store.Run, answers []ghapp.Comment, found bool, err error) {
 	ctx = ghapp.WithPurpose(ctx, "restore")
-	s := j.newState(in.Issue, in.IssueNode)
 	pub := publish.Publisher{GitHub: j.repoOf(in.Subject), Effects: j.deliveries.Comments.Effects, Run: s.Run,
 		Issue: in.Issue, Mask: j.deliveries.Mask}
-	questions, said, err := pub.FindQuestions(ctx)
+	questions, at, said, err := pub.FindQuestions(ctx)
 	if errors.Is(err, publish.ErrNoQuestions) || errors.Is(err, ghapp.ErrNotFound) {
 		return store.Run{}, nil, false, nil
 	}
 	if err != nil {
 		return store.Run{}, nil, false, err
 	}
+	if !at.After(worked) {
+		return store.Run{}, nil, false, nil // they were answered
+	}
 	for _, c := range said {
 		if c.ID < in.Comment.ID && c.Author.Type == "User" {
 			answers = append(answers, c)
 		}
 	}
-	s.Questions, s.Phase, s.End = questions, run.PhasePaused, run.EndAwaitingPerson
+	s.Questions, s.Phase, s.End, s.EndDetail = questions, run.PhasePaused, run.EndAwaitingPerson, ""
+	s.Approval = "" // of a plan that is older
 	row, err = rowOf(in.Subject, s, in.Issue, in.IssueNode)
 	return row, answers[max(0, len(answers)-maxAnswers):], err == nil, err
 }
@@ -152,38 +183,45 @@ func mayAnswer(intent handlers.Intent) bool {
 }
 
 // lastRun is the last run of the issue or pull request, as far as it can be told
-// from what it has left behind.
-func (j *job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, found bool, err error) {
+// from what it has left behind. worked is when a run last made a commit.
+func (j *job) lastRun(
+	ctx context.Context, in handlers.Subject,
+) (row store.Run, worked time.Time, found bool, err error) {
 	repo := j.repoOf(in)
 	ctx = ghapp.WithPurpose(ctx, "restore")
 	issue, pr, err := j.deliveries.PullOf(ctx, repo, in)
 	if err != nil || issue == 0 {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	about, err := repo.Issue(ctx, issue)
 	if errors.Is(err, ghapp.ErrNotFound) {
-		return store.Run{}, false, nil
+		return store.Run{}, worked, false, nil
 	}
 	if err != nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	s := j.newState(issue, about.NodeID)
 	at, err := j.locate(ctx, repo, in.RepoNode, s)
 	if err != nil || at.Head == at.Base {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	commits, err := at.Repo.Log(ctx, at.Base, at.Head)
 	if err != nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	s.Earlier = publish.Earlier(commits)
+	for _, c := range slices.Backward(commits) {
+		if _, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body); ours {
+			worked = c.When
+		}
+	}
 	doc, err := host.LastProgress(ctx, at.Repo, commits, s.Subject)
 	if err != nil || doc == nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	a, err := approval(ctx, repo, commits[:min(len(commits), host.MaxRestored)])
 	if err != nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	s.Approved, s.ApprovedBy, s.Covered = a.Plan, a.By, a.Covered
 	s.Earlier.Iterations = max(s.Earlier.Iterations, doc.LastIteration())
@@ -195,13 +233,13 @@ func (j *job) lastRun(ctx context.Context, in handlers.Subject) (row store.Run, 
 			Body: pr.Body, Head: pr.HeadOID, Base: pr.BaseRef, Closed: pr.State != "open", Merged: pr.Merged}
 	}
 	if s.Feedback, err = j.restoreFeedback(ctx, repo, pr); err != nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	if err := j.restoreEnd(ctx, repo, &s, doc, issue); err != nil {
-		return store.Run{}, false, err
+		return store.Run{}, worked, false, err
 	}
 	row, err = rowOf(in, s, issue, about.NodeID)
-	return row, true, err
+	return row, worked, true, err
 }
 
 // restoreFeedback is what was said of the work that earlier runs have made tasks

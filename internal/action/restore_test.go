@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -138,7 +139,7 @@ func (l *left) own() string { return "issue:" + l.issue.NodeID }
 // restored is what a job takes for the last run.
 func (l *left) restored(in handlers.Subject) (store.Run, loop.State, bool) {
 	l.t.Helper()
-	row, found, err := l.job.lastRun(l.t.Context(), in)
+	row, _, found, err := l.job.lastRun(l.t.Context(), in)
 	l.must(err)
 	if !found {
 		return row, loop.State{}, false
@@ -398,7 +399,8 @@ func TestRestoreQuestions(t *testing.T) {
 	asked := func(before int64) (loop.State, []string, bool) {
 		t.Helper()
 		row, answers, found, err := l.job.waitingRun(t.Context(),
-			handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}})
+			handlers.CommandIntent{Subject: l.in, Comment: handlers.Comment{ID: before}},
+			l.job.newState(l.in.Issue, l.in.IssueNode), time.Time{})
 		l.must(err)
 		if !found {
 			return loop.State{}, nil, false
@@ -442,44 +444,83 @@ func TestRestoreQuestions(t *testing.T) {
 }
 
 // TestRestoreAnswers: what people said since the questions answers them, also beside what is nearly a
-// command, to which an earlier job has replied.
+// command, to which an earlier job has replied, also where an earlier run has left a branch, and
+// also where GitHub fails in between, however old the answers are. What goes on with work reads none.
 func TestRestoreAnswers(t *testing.T) {
 	t.Parallel()
-	var seconds atomic.Int64
-	l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
-	pub := publish.Publisher{GitHub: l.repo, Effects: l.job.deliveries.Comments.Effects, Issue: l.issue.Number}
-	_, err := pub.CommentQuestions(t.Context(), []string{"Why?"}, 0)
-	l.must(err)
-	person := func(text string) ghsim.Comment {
-		t.Helper()
-		c, err := l.Comment(restoredOwner, restoredName, l.issue.Number, restoredOwner, text)
-		l.must(err)
-		return c
+	work := func(l *left) {
+		l.push("feat: one\n\nRalph-Run: r-1", map[string]string{restoredFile: l.file(l.own(), 1)})
 	}
-	want := []string{"One.", "Two.\n /ralph resume"}
-	person(want[0])
-	person(want[1])
-	person(" /ralph resume")
-	last := person("/ralph start")
+	none := func(*left) {}
+	for name, c := range map[string]struct {
+		before, after func(*left)
+		say           string
+		want          []string
+	}{
+		"no branch":  {before: none, after: none, say: "/ralph start", want: []string{"One.", "Two.\n /ralph resume", "Three."}},
+		"a branch":   {before: work, after: none, say: "/ralph plan", want: []string{"One.", "Two.\n /ralph resume", "Three."}},
+		"worked now": {before: none, after: work, say: "/ralph start"},
+		"goes on":    {before: work, after: none, say: "/ralph retry"},
+		"a person has pushed since": {before: work, say: "/ralph start", want: []string{"One.", "Two.\n /ralph resume", "Three."},
+			after: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var seconds atomic.Int64
+			l := newLeftAt(t, func() time.Time { return time.Now().Add(time.Duration(seconds.Add(2)) * time.Second) })
+			_, err := l.CreateUser("grace")
+			l.must(err)
+			l.must(l.SetPermission(restoredOwner, restoredName, "grace", ghsim.RoleWrite))
+			c.before(l)
+			pub := publish.Publisher{GitHub: l.repo, Effects: l.job.deliveries.Comments.Effects, Issue: l.issue.Number}
+			_, err = pub.CommentQuestions(t.Context(), []string{"Why?"}, 0)
+			l.must(err)
+			person := func(login, text string) ghsim.Comment {
+				t.Helper()
+				c, err := l.Comment(restoredOwner, restoredName, l.issue.Number, login, text)
+				l.must(err)
+				return c
+			}
+			person(restoredOwner, "One.")
+			person(restoredOwner, "Two.\n /ralph resume")
+			person(restoredOwner, " /ralph resume")
+			person("grace", "Three.")
+			c.after(l)
+			last := person(restoredOwner, c.say)
+			ev := l.commented(last)
+			l.job.deliveries.Authorizer.Now = func() time.Time { return time.Now().Add(time.Hour) }
+			l.must(l.Inject(ghsim.Fault{Match: "/collaborators/grace/", Status: http.StatusServiceUnavailable}))
+			failed := l.job.restore(t.Context(), "d", ev)
+			if (failed != nil) != (c.want != nil) {
+				t.Errorf("without an answer from GitHub: %v", failed)
+			}
+			l.must(l.job.restore(t.Context(), "d", ev))
+			left, err := l.job.store.PendingInputs(t.Context(), l.in.RepoNode, l.issue.Number, store.InputAnswer)
+			l.must(err)
+			var got []string
+			for _, in := range left {
+				got = append(got, in.Text)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// commented is the event of a comment of the owner's on the issue.
+func (l *left) commented(c ghsim.Comment) event {
+	l.t.Helper()
 	owner := object{"login": restoredOwner, "id": 7, "type": "User"}
 	body, err := json.Marshal(object{
 		"action": "created", "sender": owner, "installation": object{"id": l.in.Installation},
 		"issue": object{"number": l.issue.Number, "node_id": l.in.IssueNode, "title": restoredTitle, "body": restoredText,
 			"state": "open", "user": owner},
-		"comment":    object{"id": last.ID, "body": last.Body, "user": owner},
+		"comment":    object{"id": c.ID, "body": c.Body, "user": owner},
 		"repository": object{"node_id": l.in.RepoNode, "name": restoredName, "owner": owner},
 	})
 	l.must(err)
 	ev, err := parseEvent("issue_comment", body)
 	l.must(err)
-	l.must(l.job.restore(t.Context(), "d", ev))
-	left, err := l.job.store.PendingInputs(t.Context(), l.in.RepoNode, l.issue.Number, store.InputAnswer)
-	l.must(err)
-	var got []string
-	for _, in := range left {
-		got = append(got, in.Text)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	return ev
 }

@@ -9,7 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -205,10 +208,17 @@ func (s *step) checkSandbox(private bool) error {
 	s.in.Sandbox = config.SandboxLocal
 	file := filepath.Join(s.env.workspace, ".git", "config")
 	b, err := os.ReadFile(file) //nolint:gosec // G304: of the checkout that the workflow made
+	if errors.Is(err, syscall.ENOTDIR) {
+		return &run.UserError{
+			Message: "the workspace is a linked work tree or a submodule: whether its repository holds a credential, which agents in " +
+				"`sandbox: local` could read, cannot be seen",
+			Hint: "check the repository out by itself, or leave the checkout out: the action fetches the repository itself",
+		}
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look at the checkout: %w", err)
 	}
-	if text := strings.ToLower(string(b)); strings.Contains(text, "extraheader") || strings.Contains(text, "[includeif") {
+	if credentialRE().Match(b) {
 		return &run.UserError{
 			Message: "the checkout in the workspace holds a credential, which agents in `sandbox: local` can read",
 			Hint: "give actions/checkout `persist-credentials: false`, or leave the checkout out: the action fetches the " +
@@ -217,6 +227,12 @@ func (s *step) checkSandbox(private bool) error {
 	}
 	return nil
 }
+
+// credentialRE finds in a repository's configuration what holds a credential or leads to one: headers of requests,
+// helpers, other files, and addresses with a password or token.
+var credentialRE = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)extraheader|\[\s*(include|credential)|https?://[^/\s"]+@`)
+})
 
 // config is the configuration of a server that would do the same. Whoever may change the
 // repository's own file may change the workflow, too: its limits and hosts are the server's.
@@ -348,7 +364,7 @@ func (s *step) queued(issue int) Result {
 
 // refused is how a step ends whose event was made by somebody who may not.
 func (s *step) refused(ev event) Result {
-	detail := fmt.Sprintf("%s cannot start a run, which requires write access to the repository. The issue says so, too.",
+	detail := fmt.Sprintf("%s cannot start or steer a run, which takes a person with write access to the repository.",
 		cmp.Or(ev.login, "Whoever asked"))
 	s.log.Warning("Ralph did not start", detail)
 	return Result{End: EndRefused, Detail: detail}

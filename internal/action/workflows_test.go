@@ -238,6 +238,10 @@ func TestWorkflowRoutesToTheQueueOfAnIssue(t *testing.T) {
 		route.Outputs["issue"] != "${{ steps.route.outputs.issue }}" {
 		t.Errorf("work needs %v, if %s, and is told %v", work.Needs, work.If, route.Outputs)
 	}
+	// A command on a later line, or nearly a command, is answered by how to write it.
+	if !strings.Contains(route.If, "contains(github.event.comment.body, '/ralph')") {
+		t.Errorf("route if %s", route.If)
+	}
 	if len(route.Steps) != 1 || route.Steps[0].ID != "route" ||
 		!maps.Equal(route.Steps[0].With, map[string]any{"mode": modeRoute}) {
 		t.Errorf("route does %+v", route.Steps)

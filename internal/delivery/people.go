@@ -38,6 +38,9 @@ type Authorizer struct {
 	People config.People
 	// Now is the clock.
 	Now func() time.Time
+	// ByJob: see Config. A job tries a few times and then fails: it never takes no answer for
+	// a no, however long ago somebody said what it works.
+	ByJob bool
 
 	permissions ghapp.Cache[personIn, ghapp.Permission]
 }
@@ -133,7 +136,7 @@ func (a *Authorizer) denyBot(ctx context.Context, repo *ghapp.Repo, receivedAt t
 // denyUnanswered decides what no answer means: to try again, or no.
 func (a *Authorizer) denyUnanswered(ctx context.Context, receivedAt time.Time, err error) (Standing, error) {
 	class, _ := ghapp.Classify(err)
-	soon := a.Now().Sub(receivedAt) < answerPatience
+	soon := a.ByJob || a.Now().Sub(receivedAt) < answerPatience
 	if class == ghapp.RateLimited || (class == ghapp.Transient || class == ghapp.Unauthorised) && soon {
 		return Standing{}, err
 	}

@@ -54,7 +54,7 @@ type Receiver struct {
 func New(cfg Config) *Receiver {
 	return &Receiver{
 		Config:     cfg,
-		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now},
+		Authorizer: &Authorizer{Store: cfg.Store, People: cfg.People, Now: cfg.Now, ByJob: cfg.ByJob},
 		Comments: &publish.Commenter{
 			Effects: effects.Runner{Store: cfg.Store, Now: cfg.Now},
 			Label:   cfg.Decoder.Label, Mask: cfg.Mask,

@@ -128,7 +128,7 @@ func (r *Receiver) stopElsewhere(ctx context.Context, o order) (reply, error) {
 	return yes(), nil
 }
 
-// statusElsewhere says where to read how the work stands: whichever job does it keeps that up to date.
+// statusElsewhere says where to read how the work stands: whichever job does it, if one does, keeps that up to date.
 func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) {
 	pr, err := o.repo.FindPR(ghapp.WithPurpose(ctx, "status"), run.Branch(o.Issue))
 	if errors.Is(err, ghapp.ErrNotFound) {
@@ -138,7 +138,7 @@ func (r *Receiver) statusElsewhere(ctx context.Context, o order) (reply, error) 
 		return reply{}, err
 	}
 	rep := yes()
-	rep.text = fmt.Sprintf("See the description of #%d, which the job at work keeps up to date.", pr.Number)
+	rep.text = fmt.Sprintf("See the description of #%d; a job at work keeps it up to date.", pr.Number)
 	return rep, nil
 }
 

@@ -95,12 +95,17 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadF
 	if tooLarge && (!f.tracked || was.Stat.Size != info.stamp.Size) {
 		return refuse(s.tooLarge(info))
 	}
+	a := s.attributes[f.path]
 	oid, info, err := hashAt(dir, name, info)
+	filled := false
+	if err == nil && oid != was.OID && info.isRegular() && (a.lfs || was.Filled) {
+		oid, filled, err = s.pointer(ctx, dir, name, info, oid, was)
+	}
 	if was.Submodule != "" && err == nil && (oid != was.OID || info.gitMode() != modeOnDisk(was.Mode)) {
 		return refuse(inSubmodule)
 	}
-	if err == nil && oid != was.OID && (!tooLarge || was.Filled) {
-		oid, err = s.store(ctx, dir, name, info, s.attributes[f.path], was)
+	if err == nil && oid != was.OID && !filled && !tooLarge {
+		oid, err = s.store(ctx, dir, name, info, a, was)
 	}
 	switch {
 	case errors.Is(err, errLFS):
@@ -111,18 +116,18 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadF
 		return refuse(errChanged.Error())
 	case err != nil:
 		return fmt.Errorf("read %s: %w", quotePath(f.path), err)
-	case tooLarge && oid != was.OID:
+	case tooLarge && oid != was.OID && !filled:
 		return refuse(s.tooLarge(info))
 	}
 	mode := info.gitMode()
 	if !f.tracked {
-		s.added = append(s.added, entry{Path: f.path, Mode: mode, OID: oid, Stat: info.stamp})
+		s.added = append(s.added, entry{Path: f.path, Mode: mode, OID: oid, Filled: filled, Stat: info.stamp})
 		return nil
 	}
 	s.state[f.i] = found
 	e := &s.entries[f.i]
 	e.Stat = info.stamp
-	e.Filled = e.Filled && oid == was.OID
+	e.Filled = filled
 	s.restamped = true
 	if oid != was.OID || mode != modeOnDisk(was.Mode) {
 		e.OID, e.Mode = oid, mode
@@ -132,6 +137,34 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadF
 
 var errLFS = errors.New("kept in Git LFS, as .gitattributes says, which is not run here")
 
+// pointer is what the tree has of a file that holds what Git LFS keeps: the pointer that is in
+// the tree already, or one to something else that the person has, as of a file that was moved.
+// Where it is neither, it is the content by its own name, and filled is false.
+func (s *snapper) pointer(
+	ctx context.Context, dir *os.File, name string, info fileInfo, content OID, was entry,
+) (_ OID, filled bool, err error) {
+	file, _, err := openAt(dir, name, info)
+	if err != nil {
+		return "", false, err
+	}
+	defer func() { _ = file.Close() }()
+	pointer, err := pointerTo(file)
+	if err != nil {
+		return "", false, err
+	}
+	oid, err := blobName(bytes.NewReader(pointer), int64(len(pointer)))
+	if err != nil || oid == was.OID {
+		return oid, true, err
+	}
+	large, err := s.w.repo.largeFile(pointer)
+	if large == nil || err != nil {
+		return content, false, err
+	}
+	_ = large.Close()
+	oid, err = s.w.repo.WriteBlob(ctx, pointer)
+	return oid, true, err
+}
+
 // store stores what git would of a file that hashAt described.
 func (s *snapper) store(
 	ctx context.Context, dir *os.File, name string, info fileInfo, a attributes, was entry,
@@ -139,23 +172,14 @@ func (s *snapper) store(
 	if a == (attributes{}) || !info.isRegular() {
 		return s.w.storeAt(ctx, dir, name, info)
 	}
+	if a.lfs && info.size > maxPointer {
+		return "", errLFS
+	}
 	file, info, err := openAt(dir, name, info)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	if a.lfs {
-		pointer, err := pointerTo(file)
-		if err != nil {
-			return "", err
-		}
-		if oid, err := blobName(bytes.NewReader(pointer), int64(len(pointer))); err != nil || oid == was.OID {
-			return oid, err
-		}
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return "", err
-		}
-	}
 	content := make([]byte, info.size)
 	if _, err := io.ReadFull(file, content); err != nil {
 		return "", errChanged

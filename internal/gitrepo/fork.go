@@ -35,7 +35,7 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	}
 	f := *r
 	f.store = newStore(r.git, dir, filepath.Join(dir, "objects"))
-	f.held = new(atomic.Int64)
+	f.held, f.lfs = new(atomic.Int64), r.lfs
 	return &f, f.measure()
 }
 

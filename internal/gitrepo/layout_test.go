@@ -29,16 +29,10 @@ func TestLargeFileStorageIsRefused(t *testing.T) {
 func TestLargeFilesAreLaidOut(t *testing.T) {
 	t.Parallel()
 	const content = "what the pointer stands for\n"
-	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
-	pointer, err := pointerTo(strings.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := person(t, files{
-		".gitattributes": "*.bin filter=lfs diff=lfs merge=lfs -text\n", "data.bin": string(pointer),
-		"away.bin": strings.Replace(string(pointer), sum[:4], "0000", 1),
-	})
-	files{".git/lfs/objects/" + sum[:2] + "/" + sum[2:4] + "/" + sum: content}.write(t, dir)
+	pointer, object := large(t, content)
+	away, _ := large(t, "what the person does not have")
+	dir := person(t, files{".gitattributes": lfsRule, "data.bin": pointer, "away.bin": away})
+	files{".git/" + object: content}.write(t, dir)
 	r := open(t, dir)
 	w := export(t, r)
 	base := headTree(t, r)
@@ -46,6 +40,7 @@ func TestLargeFilesAreLaidOut(t *testing.T) {
 	for _, touch := range []func() error{
 		func() error { return nil },
 		func() error { return os.Chtimes(path, testTime(), testTime()) },
+		func() error { w.MaxFileSize = 10; return os.Chtimes(path, testTime(), testTime()) },
 		func() error { return w.InitAgentGit(t.Context(), History{}) },
 	} {
 		if err := touch(); err != nil {
@@ -61,9 +56,13 @@ func TestLargeFilesAreLaidOut(t *testing.T) {
 	if got := mustGit(t, w.Dir(), "status", "--porcelain"); got != "" {
 		t.Errorf("the agent's git says %q", got)
 	}
-	files{"data.bin": "other"}.write(t, w.Dir())
-	if s := snapshot(t, w); s.Tree != base || len(s.Refused) != 1 {
-		t.Errorf("got %+v", s)
+	for other, why := range map[string]string{
+		"other": errLFS.Error(), "As large as what was there.\n": "28 bytes; the limit is 10", // and not read
+	} {
+		files{"data.bin": other}.write(t, w.Dir())
+		if s := snapshot(t, w); s.Tree != base || len(s.Refused) != 1 || s.Refused[0].Reason != why {
+			t.Errorf("got %+v, want %s", s, why)
+		}
 	}
 	if err := w.Reset(t.Context(), base, false); err != nil {
 		t.Fatal(err)
@@ -71,8 +70,102 @@ func TestLargeFilesAreLaidOut(t *testing.T) {
 	if got, err := os.ReadFile(path); string(got) != content || err != nil { // #nosec G304 -- our own
 		t.Errorf("after a reset %q, %v", got, err)
 	}
-	if !r.HasLargeFiles() {
-		t.Error("it does not say that they are there")
+}
+
+const lfsRule = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
+
+// large is the pointer of Git LFS to a content, and where in a git dir the content is kept.
+func large(t *testing.T, content string) (pointer, object string) {
+	t.Helper()
+	text, err := pointerTo(strings.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(content)))
+	return string(text), "lfs/objects/" + sum[:2] + "/" + sum[2:4] + "/" + sum
+}
+
+// Whatever an agent does to a file that stands for a pointer, or to the rules, the pointer is what
+// is stored as long as the content is one that the person has.
+func TestLargeFilesStayPointers(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		do   func(dir string) error
+		want files
+	}{
+		"touch":      {func(string) error { return nil }, files{".gitattributes": lfsRule, "data.bin": "", "note": ""}},
+		"rules gone": {func(dir string) error { return os.Remove(filepath.Join(dir, ".gitattributes")) }, files{"data.bin": "", "note": ""}},
+		"move": {
+			func(dir string) error {
+				return os.Rename(filepath.Join(dir, "data.bin"), filepath.Join(dir, "moved.bin"))
+			},
+			files{".gitattributes": lfsRule, "moved.bin": "", "note": ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const content = "what the pointer stands for\n"
+			pointer, object := large(t, content)
+			dir := person(t, files{".gitattributes": lfsRule, "data.bin": pointer, "note": pointer})
+			files{".git/" + object: content}.write(t, dir)
+			w := export(t, open(t, dir))
+			for _, file := range []string{"data.bin", "note"} {
+				if err := os.Chtimes(filepath.Join(w.Dir(), file), testTime(), testTime()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := tt.do(w.Dir()); err != nil {
+				t.Fatal(err)
+			}
+			s := snapshot(t, w)
+			got := files{}
+			for _, path := range treePaths(t, w.repo, s.Tree) {
+				data, err := w.repo.ReadFile(t.Context(), s.Tree, path, 1<<10)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got[path] = strings.TrimPrefix(string(data), pointer)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" || len(s.Refused) > 0 {
+				t.Errorf("refused %v, stored %s", s.Refused, diff)
+			}
+		})
+	}
+}
+
+// What is not there is named, wherever the rules stand and for whatever reason.
+func TestAbsent(t *testing.T) {
+	t.Parallel()
+	const content = "what the pointer stands for\n"
+	pointer, object := large(t, content)
+	away, _ := large(t, "what the person does not have")
+	library := person(t, files{".gitattributes": lfsRule, "here.bin": pointer, "away.bin": away, "large.bin": strings.Repeat("x", 2000)})
+	dir := person(t, files{"sub/.gitattributes": lfsRule, "sub/here.bin": pointer, "sub/away.bin": away, "a": "a"})
+	for _, path := range []string{"third/x", "third/y", "third/z"} {
+		mustGit(t, dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", library, path)
+	}
+	mustGit(t, dir, "update-index", "--cacheinfo", "160000,"+mustGit(t, dir, "rev-parse", "HEAD")+",third/y") // not fetched
+	mustGit(t, dir, "commit", "-q", "-m", "Add modules")
+	mustGit(t, dir, "submodule", "--quiet", "deinit", "-f", "third/z")
+	files{".git/" + object: content, ".git/modules/third/x/" + object: content}.write(t, dir)
+	r := open(t, dir)
+	pointers, submodules, err := r.Absent(t.Context(), headTree(t, r))
+	if want := []string{"sub/away.bin", "third/x/away.bin"}; err != nil || !cmp.Equal(pointers, want) {
+		t.Errorf("pointers %q, %v, want %q", pointers, err, want)
+	}
+	if want := []string{"third/y", "third/z"}; !cmp.Equal(submodules, want) {
+		t.Errorf("submodules %q, want %q", submodules, want)
+	}
+	w := export(t, r)
+	path := filepath.Join(w.Dir(), "third/x/here.bin")
+	if got, err := os.ReadFile(path); string(got) != content || err != nil { // #nosec G304 -- our own
+		t.Errorf("laid out %q, %v", got, err)
+	}
+	if err := os.Chtimes(path, testTime(), testTime()); err != nil {
+		t.Fatal(err)
+	}
+	if s := snapshot(t, w); s.Tree != headTree(t, r) || len(s.Refused) > 0 {
+		t.Errorf("a touch: %+v", s)
 	}
 }
 
@@ -126,8 +219,5 @@ func TestSubmodulesAreLaidOut(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, onDisk(t, w.Dir())); diff != "" {
 		t.Error(diff)
-	}
-	if !r.HasSubmodule("third/x") || r.HasSubmodule("a") {
-		t.Error("it does not say that it is there")
 	}
 }

@@ -61,7 +61,8 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	if err := borrow(view, objects, shallow); err != nil {
 		return nil, viewError(common, err)
 	}
-	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top, lfs: filepath.Join(common, "lfs", "objects")}
+	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
+	r.lfs = filepath.Join(common, "lfs", "objects")
 	if err := r.refuseConfigOfTree(ctx, common); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
 	}
@@ -140,6 +141,9 @@ func (r *Repo) personalIgnores(ctx context.Context, exclude string) (string, err
 		return "", err
 	}
 	personal := strings.TrimSuffix(string(out), "\x00")
+	if personal != "" { // git runs at the top
+		personal = absolute(r.top, personal)
+	}
 	if err != nil { // git's own default
 		personal = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
 	}

@@ -40,6 +40,8 @@ type store struct {
 	objects string
 	// held is about how many bytes a fork takes on disk; nil where nobody counts.
 	held *atomic.Int64
+	// lfs is the directory of the contents that Git LFS keeps, "" for none.
+	lfs string
 
 	reader, hasher, trees, differ *helper
 }

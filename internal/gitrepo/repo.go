@@ -20,8 +20,6 @@ type Repo struct {
 	// config holds options that outrank the repository's own configuration.
 	config []string
 	remote Remote
-	// lfs is the directory of the contents that Git LFS keeps, "" for none.
-	lfs string
 	// excludes is a file of the rules that the person's git adds to those of .gitignore
 	// files, "" for none.
 	excludes string

@@ -26,8 +26,8 @@ const (
 	maxIgnoreRules = 5000
 	// maxIgnoreTree bounds the files of a tree together, in bytes.
 	maxIgnoreTree = 4 << 20
-	// DefaultMaxRuleTime bounds a walk with rules: patterns can be written for which git
-	// does not end.
+	// DefaultMaxRuleTime bounds what git compares in one walk: patterns can be written for
+	// which it does not end.
 	DefaultMaxRuleTime = time.Minute
 )
 
@@ -37,7 +37,7 @@ const (
 	attributesFile = ".gitattributes"
 )
 
-var errSlowRules = tooMuchError("the rules of .gitignore take too long to compare")
+var errSlowRules = tooMuchError("the rules of .gitignore and .gitattributes files take too long to compare")
 
 // ruleFiles are those of one walk.
 type ruleFiles struct {
@@ -49,28 +49,35 @@ type ruleFiles struct {
 	// ignore and attributes: there are such rules.
 	ignore, attributes bool
 	asker              *helper
-	// limit ends when git may compare no longer.
-	limit  context.Context //nolint:containedctx // one for all questions of a walk
-	cancel context.CancelFunc
+	// left is how long git may compare yet.
+	left time.Duration
 }
 
-func (w *Worktree) newRules(ctx context.Context) (*ruleFiles, error) {
-	r := &ruleFiles{repo: w.repo, dir: w.index + ".rules", ignore: w.repo.excludes != ""}
+func (w *Worktree) newRules() (*ruleFiles, error) {
+	r := &ruleFiles{repo: w.repo, dir: w.index + ".rules", ignore: w.repo.excludes != "", left: w.MaxRuleTime}
 	if err := fstree.RemoveAll(r.dir); err != nil { // of a process that died
 		return nil, err
 	}
-	r.limit, r.cancel = context.WithTimeoutCause(ctx, w.MaxRuleTime, errSlowRules)
 	r.asker = &helper{git: r.repo.git, call: r.call("check-ignore", "-z", "--stdin", "--no-index", "-v", "-n")}
 	return r, nil
 }
 
 // close takes the copies away.
 func (r *ruleFiles) close() error {
-	r.cancel()
 	r.asker.mu.Lock()
 	r.asker.end()
 	r.asker.mu.Unlock()
 	return fstree.RemoveAll(r.dir)
+}
+
+// compare has git compare, and counts how long it does: a slow disk is no fault of the rules.
+func (r *ruleFiles) compare(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.left, errSlowRules)
+	defer cancel()
+	began := time.Now()
+	err := do(ctx)
+	r.left -= time.Since(began)
+	return err
 }
 
 // call is git in the work tree of copies, with the person's own ignore rules.
@@ -104,7 +111,7 @@ func (r *ruleFiles) follow(dir *os.File, prefix, name string) error {
 		return err
 	}
 	if r.bytes += int64(len(data)); r.bytes > maxIgnoreTree {
-		return tooMuchError(fmt.Sprintf("more than %d MiB of %s files", maxIgnoreTree>>20, name))
+		return tooMuchError(fmt.Sprintf("more than %d MiB of %s and %s files", maxIgnoreTree>>20, ignoreFile, attributesFile))
 	}
 	if bytes.Count(data, []byte("\n")) > maxIgnoreRules {
 		return fmt.Errorf("more than %d rules", maxIgnoreRules)
@@ -115,8 +122,9 @@ func (r *ruleFiles) follow(dir *os.File, prefix, name string) error {
 }
 
 // ignores says which of these untracked paths of one directory are ignored. Those of
-// directories end in a slash.
-func (r *ruleFiles) ignores(paths []string) (map[string]bool, error) {
+// directories end in a slash. A path that a rule with "!" takes back in is false, and one that
+// no rule speaks of is missing.
+func (r *ruleFiles) ignores(ctx context.Context, paths []string) (map[string]bool, error) {
 	ignored := map[string]bool{}
 	if !r.ignore || len(paths) == 0 {
 		return ignored, nil
@@ -134,10 +142,11 @@ func (r *ruleFiles) ignores(paths []string) (map[string]bool, error) {
 		}
 		question.WriteString("./" + strings.TrimSuffix(p, "/") + "\x00") // a colon at the start has a meaning
 	}
-	err := r.asker.ask(r.limit, func(w io.Writer) error {
+	send := func(w io.Writer) error {
 		_, err := w.Write(question.Bytes())
 		return err
-	}, func(in *bufio.Reader) error {
+	}
+	receive := func(in *bufio.Reader) error {
 		for _, p := range paths {
 			var answer [4]string // source, line, pattern and path
 			for i := range answer {
@@ -147,21 +156,28 @@ func (r *ruleFiles) ignores(paths []string) (map[string]bool, error) {
 				}
 				answer[i] = strings.TrimSuffix(field, "\x00")
 			}
-			ignored[p] = answer[2] != "" && !strings.HasPrefix(answer[2], "!")
+			if answer[2] != "" {
+				ignored[p] = !strings.HasPrefix(answer[2], "!")
+			}
 		}
 		return nil
-	})
+	}
+	err := r.compare(ctx, func(ctx context.Context) error { return r.asker.ask(ctx, send, receive) })
 	return ignored, err
 }
 
 // attributesOf gives the attributes of files that change what git stores of them.
-func (r *ruleFiles) attributesOf(paths []string) (map[string]attributes, error) {
+func (r *ruleFiles) attributesOf(ctx context.Context, paths []string) (map[string]attributes, error) {
 	if !r.attributes || len(paths) == 0 {
 		return nil, nil
 	}
-	c := r.call("check-attr", "-z", "--stdin", "filter", "text", "eol")
+	c := r.call("check-attr", "-z", "--stdin", "filter", "crlf", "text", "eol")
 	c.stdin = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	out, err := r.repo.git.run(r.limit, c)
+	var out []byte
+	err := r.compare(ctx, func(ctx context.Context) (err error) {
+		out, err = r.repo.git.run(ctx, c)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +192,7 @@ func (r *ruleFiles) attributesOf(paths []string) (map[string]attributes, error) 
 		switch fields[1] {
 		case "filter":
 			a.lfs = value == "lfs"
-		case "text":
+		case "crlf", "text": // the first is what the second was called, which goes before
 			a.text = value
 		case "eol":
 			a.eol = true
@@ -190,7 +206,7 @@ func (r *ruleFiles) attributesOf(paths []string) (map[string]attributes, error) 
 type attributes struct {
 	// lfs: its content is kept in Git LFS. Other filters are not run, and do nothing.
 	lfs bool
-	// text is set, unset, auto or "".
+	// text is set, unset, auto, input or "".
 	text string
 	// eol: its line ends are given.
 	eol bool
@@ -201,7 +217,7 @@ type attributes struct {
 func (a attributes) stored(content, old []byte) []byte {
 	crlf := []byte("\r\n")
 	switch {
-	case a.text == "set", a.text == "" && a.eol:
+	case a.text == "set", a.text == "input", a.text == "" && a.eol:
 	case a.text != "auto", bytes.IndexByte(content, 0) >= 0, bytes.Contains(old, crlf),
 		bytes.Count(content, []byte("\r")) != bytes.Count(content, crlf):
 		return content

@@ -1,12 +1,16 @@
 package gitrepo
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -54,6 +58,33 @@ func TestIgnoreIsGits(t *testing.T) {
 	}
 }
 
+// Only git's comparing counts, not what the walk does between.
+func TestRuleTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &ruleFiles{left: time.Minute}
+		compare := func(d time.Duration) error {
+			return r.compare(t.Context(), func(ctx context.Context) error {
+				select {
+				case <-time.After(d):
+				case <-ctx.Done():
+				}
+				return context.Cause(ctx)
+			})
+		}
+		if err := compare(40 * time.Second); err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Hour)
+		if err := compare(10 * time.Second); err != nil {
+			t.Errorf("after a slow walk: %v", err)
+		}
+		if err := compare(11 * time.Second); !errors.Is(err, errSlowRules) {
+			t.Errorf("a minute of comparing: %v", err)
+		}
+	})
+}
+
 // Rules beyond the bounds refuse what an agent made; those of the repository itself are no finding.
 func TestRulesBeyondTheBounds(t *testing.T) {
 	t.Parallel()
@@ -63,7 +94,7 @@ func TestRulesBeyondTheBounds(t *testing.T) {
 		rules string
 		want  string
 	}{
-		"together": {files: 17, rules: large, want: "more than 4 MiB of .gitignore files"},
+		"together": {files: 17, rules: large, want: "more than 4 MiB of .gitignore and .gitattributes files"},
 		"size":     {files: 1, rules: large + "#", want: "its rules are not followed: more than"},
 		"lines":    {files: 1, rules: strings.Repeat("a\n", maxIgnoreRules+1), want: "its rules are not followed: more than"},
 		"time":     {files: 1, rules: "x", want: "take too long to compare"},
@@ -96,7 +127,11 @@ func TestPersonalIgnoreRules(t *testing.T) {
 	dir, own := person(t, files{".gitignore": "!kept.env\n", "d/x": "x"}), t.TempDir()
 	files{"ignore": ".DS_Store\n*.env\n*.tmp"}.write(t, own)
 	files{".git/info/exclude": "/scratch/\n!good.tmp\n"}.write(t, dir)
-	mustGit(t, dir, "config", "core.excludesFile", filepath.Join(own, "ignore"))
+	relative, err := filepath.Rel(dir, filepath.Join(own, "ignore"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustGit(t, dir, "config", "core.excludesFile", relative)
 	w := export(t, open(t, dir))
 	made := files{
 		"d/.DS_Store": "x", "a.env": "x", "kept.env": "x", "scratch/n": "x", "d/scratch/n": "x", "bad.tmp": "x", "good.tmp": "x",
@@ -114,12 +149,14 @@ func TestPersonalIgnoreRules(t *testing.T) {
 func TestLineEndsAreGits(t *testing.T) {
 	t.Parallel()
 	was := files{
-		".gitattributes": "* text=auto\n*.txt text eol=lf\n*.bat eol=crlf\n*.raw -text\nsub/*.c !text\n",
-		"old.txt":        "one\ntwo\n", "old.c": "one\n", "a.raw": "a\r\n",
+		".gitattributes": "* text=auto\n*.txt text eol=lf\n*.bat eol=crlf\n*.raw -text\nsub/* !text\n" +
+			"sub/*.on crlf\nsub/*.in crlf=input\nsub/*.off -crlf eol=lf\n",
+		"old.txt": "one\ntwo\n", "old.c": "one\n", "a.raw": "a\r\n",
 	}
 	made := files{
 		"old.txt": "one\r\ntwo\r\n", "old.c": "one\r\nthree\r\n", "new.txt": "a\r\nb\r", "new.bat": "a\r\nb\n", "a.raw": "b\r\n",
 		"zero": "a\r\n\x00", "lone": "a\rb\r\n", "sub/x.c": "a\r\n", "plain": "a\n",
+		"sub/x.on": "a\r\n", "sub/x.in": "a\r\n", "sub/x.off": "a\r\n",
 	}
 	dir := person(t, was)
 	w := export(t, open(t, dir))
@@ -145,7 +182,7 @@ func TestLeftOut(t *testing.T) {
 	w := export(t, open(t, person(t, files{"lib/node_modules/own/a.js": "a"})))
 	files{
 		"feature.txt": "ok", "node_modules/p/index.js": "x", "pkg/__pycache__/a.pyc": "x", "env/pyvenv.cfg": "x",
-		"env/bin/python3": "->/usr/bin/python3", "target/CACHEDIR.TAG": "x", "lib/node_modules/own/b.js": "b",
+		"env/bin/python3": "->/usr/bin/python3", "target/CACHEDIR.TAG": cacheTag + "\n", "lib/node_modules/own/b.js": "b",
 	}.write(t, w.Dir())
 	s := snapshot(t, w)
 	var left []string
@@ -160,5 +197,28 @@ func TestLeftOut(t *testing.T) {
 	}
 	if got := treePaths(t, w.repo, s.Tree); !cmp.Equal(got, []string{"feature.txt", "lib/node_modules/own/a.js", "lib/node_modules/own/b.js"}) {
 		t.Errorf("the tree holds %q", got)
+	}
+}
+
+// What only looks as if tools had made it is not left out, nor what .gitignore takes back in.
+func TestNotLeftOut(t *testing.T) {
+	t.Parallel()
+	made := files{
+		".gitignore":                          "node_modules/\n!vendor/node_modules/\n",
+		"vendor/node_modules/p/a.js":          "a",
+		"vendor/node_modules/p/__pycache__/b": "b",
+		"docs/CACHEDIR.TAG":                   strings.Repeat("how caches are tagged\n", 4),
+		"short/CACHEDIR.TAG":                  "Signature: ",
+		"testdata/pyvenv.cfg":                 "home = /usr/bin\n",
+		"away/node_modules/p/a.js":            "a",
+	}
+	dir := person(t, files{"a": "a"})
+	w := export(t, open(t, dir))
+	made.write(t, w.Dir())
+	made.write(t, dir)
+	mustGit(t, dir, "add", "-A")
+	s := snapshot(t, w)
+	if want := mustGit(t, dir, "write-tree"); string(s.Tree) != want || len(s.LeftOut)+len(s.Refused) > 0 {
+		t.Errorf("left out %v, refused %v: the tree holds %q", s.LeftOut, s.Refused, treePaths(t, w.repo, s.Tree))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -63,8 +64,9 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	s := &snapper{
 		w: w, old: old,
 		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
+		wanted: map[string]bool{},
 	}
-	if s.rules, err = w.newRules(ctx); err != nil {
+	if s.rules, err = w.newRules(); err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.rules.close()) }()
@@ -140,6 +142,8 @@ type snapper struct {
 	attributes map[string]attributes
 	// unfollowed are the files of rules that were refused.
 	unfollowed map[string]bool
+	// wanted are the directories that the rules take back in, and what lies below them.
+	wanted map[string]bool
 }
 
 // unreadFile is a file that is new or may have changed; i is its place in the old
@@ -169,6 +173,9 @@ func (s *snapper) leaveOut(path, what string) {
 	}
 }
 
+// cacheTag is how the file CACHEDIR.TAG of a directory of caches begins; see bford.info/cachedir.
+const cacheTag = "Signature: 8a477f597d28d172789f06886806bc55"
+
 // madeByTools says what a directory is that tools make and nobody commits, or "".
 func madeByTools(dir *os.File, name string) string {
 	switch name {
@@ -177,14 +184,27 @@ func madeByTools(dir *os.File, name string) string {
 	case "__pycache__":
 		return "compiled Python"
 	}
-	for _, mark := range []struct{ file, means string }{
-		{"pyvenv.cfg", "a virtual environment"}, {"CACHEDIR.TAG", "a cache"},
-	} {
-		if info, err := lstatAt(dir, mark.file); err == nil && info.isRegular() {
-			return mark.means
+	if info, err := lstatAt(dir, "pyvenv.cfg"); err == nil && info.isRegular() {
+		for _, programs := range []string{"bin", "Scripts"} {
+			if info, err := lstatAt(dir, programs); err == nil && info.isDir() {
+				return "a virtual environment"
+			}
 		}
 	}
-	return ""
+	info, err := lstatAt(dir, "CACHEDIR.TAG")
+	if err != nil || !info.isRegular() {
+		return ""
+	}
+	f, _, err := openAt(dir, "CACHEDIR.TAG", info)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	begin := make([]byte, len(cacheTag))
+	if _, err := io.ReadFull(f, begin); err != nil || string(begin) != cacheTag {
+		return ""
+	}
+	return "a cache"
 }
 
 func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, depth int) error {
@@ -203,7 +223,7 @@ func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, depth in
 			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
 		}
 		stats := fstree.LstatAll(dir, names)
-		ignored, err := s.ignored(prefix, names, stats)
+		ignored, err := s.ignored(ctx, prefix, names, stats)
 		if err != nil {
 			return err
 		}
@@ -241,9 +261,10 @@ func (s *snapper) readRules(dir *os.File, prefix, name string) error {
 	return nil
 }
 
-// ignored asks which of the untracked names of a directory are ignored. The answer is by
-// path, which ends in a slash for directories.
-func (s *snapper) ignored(prefix string, names []string, stats []fstree.Stat) (map[string]bool, error) {
+// ignored asks which of the untracked names of a directory are ignored; see [ruleFiles.ignores].
+func (s *snapper) ignored(
+	ctx context.Context, prefix string, names []string, stats []fstree.Stat,
+) (map[string]bool, error) {
 	var paths []string
 	for i, name := range names {
 		info := makeInfo(&stats[i].Stat_t)
@@ -252,7 +273,7 @@ func (s *snapper) ignored(prefix string, names []string, stats []fstree.Stat) (m
 			paths = append(paths, slashed(path, info))
 		}
 	}
-	return s.rules.ignores(paths)
+	return s.rules.ignores(ctx, paths)
 }
 
 // slashed is a path that ends in a slash if it is that of a directory.
@@ -305,8 +326,10 @@ func (s *snapper) name(
 		return nil
 	}
 	if s.untracked(path, info) {
-		if ignored[slashed(path, info)] {
+		if leave, ruled := ignored[slashed(path, info)]; leave {
 			return nil
+		} else if parent, _ := splitPath(path); info.isDir() && (ruled || s.wanted[parent]) {
+			s.wanted[path] = true
 		}
 		if reason := badName(name); reason != "" {
 			s.refuse(path, reason)
@@ -359,7 +382,7 @@ func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 	for i, f := range s.unread {
 		paths[i] = f.path
 	}
-	if s.attributes, err = s.rules.attributesOf(paths); err != nil {
+	if s.attributes, err = s.rules.attributesOf(ctx, paths); err != nil {
 		return err
 	}
 	stack := &dirStack{root: root}
@@ -438,7 +461,7 @@ func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, d
 		return err
 	}
 	defer func() { _ = sub.Close() }()
-	if _, tracked := s.old.dirs[path]; !tracked {
+	if _, tracked := s.old.dirs[path]; !tracked && !s.wanted[path] {
 		if what := madeByTools(sub, name); what != "" {
 			s.leaveOut(path, what)
 			return nil

@@ -2,9 +2,7 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -16,41 +14,22 @@ import (
 // absent says what of a tree is not there where agents and checks work, so that no task is
 // blamed for it: what files of Git LFS point at, and what submodules hold.
 func absent(ctx context.Context, repo *gitrepo.Repo, tree gitrepo.OID) (findings []gate.Finding, err error) {
-	const maxFile = 1 << 20
+	pointers, submodules, err := repo.Absent(ctx, tree)
+	if err != nil {
+		return nil, err
+	}
 	for _, kind := range []struct {
-		file, what, are string
-		// names gives the pattern or path that a line is about and whose files are not there.
-		names func(line string) (string, bool)
+		what, are string
+		paths     []string
 	}{
-		{".gitattributes", "Files of Git LFS", "pointers of three lines", func(line string) (string, bool) {
-			words := strings.Fields(line)
-			return strings.Join(words[:min(1, len(words))], ""), slices.Contains(words, "filter=lfs") && words[0] != "#" && !repo.HasLargeFiles()
-		}},
-		{".gitmodules", "Submodules", "empty folders", func(line string) (string, bool) {
-			key, value, ok := strings.Cut(line, "=")
-			value = strings.TrimSpace(value)
-			return value, ok && strings.TrimSpace(key) == "path" && !repo.HasSubmodule(value)
-		}},
+		{"Files of Git LFS", "pointers of three lines", pointers},
+		{"Submodules", "empty folders", submodules},
 	} {
-		src, err := repo.ReadFile(ctx, tree, kind.file, maxFile)
-		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
-			continue
+		if len(kind.paths) > 0 {
+			findings = append(findings, gate.Finding{Rule: loop.RuleAbsent, Text: fmt.Sprintf(
+				"%s (%s) are %s where agents and checks work: a check that needs their content cannot pass there.",
+				kind.what, run.PrintableLine(some(kind.paths)), kind.are)})
 		}
-		if err != nil {
-			return nil, fmt.Errorf("look for what is absent: %w", err)
-		}
-		var names []string
-		for line := range strings.Lines(string(src)) {
-			if name, ok := kind.names(line); ok {
-				names = append(names, name)
-			}
-		}
-		if len(names) == 0 {
-			continue
-		}
-		findings = append(findings, gate.Finding{Rule: loop.RuleAbsent, Text: fmt.Sprintf(
-			"%s (%s) are %s where agents and checks work: a check that needs their content cannot pass there.",
-			kind.what, run.PrintableLine(some(names)), kind.are)})
 	}
 	return findings, nil
 }

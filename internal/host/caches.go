@@ -261,7 +261,7 @@ func (c Caches) prune(ctx context.Context, latest string) error {
 			errs = append(errs, s.remove())
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.removeGone())...)
 }
 
 // Expire removes what no run has begun with since a time.
@@ -278,17 +278,27 @@ func (c Caches) Expire(ctx context.Context, before time.Time) (Removed, error) {
 			errs = append(errs, s.remove())
 		}
 	}
-	return done, errors.Join(errs...)
+	return done, errors.Join(append(errs, c.removeGone())...)
 }
 
-// remove takes a set away: at once under another name, for who copies it (see fill), and then
-// its files, with those that a removal which broke off has left.
+// remove takes a set away under another name, for who copies it (see fill). Its files go with
+// removeGone.
 func (s CacheSet) remove() error {
 	to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text())
 	if err := os.Rename(s.Dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a cache: %w", err)
 	}
-	return removeGone(filepath.Dir(s.Dir))
+	return nil
+}
+
+// removeGone removes the files of the sets that were taken away, also where an earlier removal
+// broke off.
+func (c Caches) removeGone() error {
+	dirs, err := filepath.Glob(filepath.Join(c.Dir, "*"))
+	for _, dir := range dirs {
+		err = errors.Join(err, removeGone(dir))
+	}
+	return err
 }
 
 // CacheSet is what set-up commands made once.

@@ -279,7 +279,7 @@ func TestExpireCaches(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now()
 	for name, by := range map[string]time.Duration{
-		"a/set-old": time.Hour, "a/set-new": 0,
+		"a/set-old": time.Hour, "a/set-new": 0, "b/" + gone + "1": 0, // a removal broke off there
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(path, 0o700), os.WriteFile(filepath.Join(path, "f"), []byte("12345"), 0o600),

@@ -56,8 +56,8 @@ type repoView struct {
 	refs    gitrepo.Branches
 	// origin is the default branch that origin names now, "" where it names none.
 	origin string
-	// owner is the key of the plan whose work a branch of that short name holds, as far as
-	// that is known; "" where it is not.
+	// owner is the key of the plan that a branch of that short name belongs to, as far as
+	// that is known; "" where it is not. A tip of "" is a branch that does not exist (yet).
 	owner func(branch, slug string, tip gitrepo.OID) (key string, err error)
 	// merged says whether a commit is part of what another leads to.
 	merged func(into, commit gitrepo.OID) (bool, error)
@@ -122,7 +122,8 @@ func decide(v repoView, w wish) (place, error) {
 		return p, errDetached()
 	case w.here:
 		p.branch, option = v.current, "--here"
-	case w.named == "" && w.planned == "" && w.last != "" && w.last == v.current && !w.finished:
+	case w.named == "" && w.planned == "" && w.last != "" && w.last == v.current && !w.finished &&
+		v.check(w.last, option, w.pushes) == nil: // it may be the default branch by now
 		p.branch = v.current
 		if slug, ok := run.BranchSlug(v.current); ok {
 			p.slug = slug
@@ -168,24 +169,26 @@ func decide(v repoView, w wish) (place, error) {
 // ownBranch takes the plan's own branch, or a name that holds no other work.
 func (v repoView) ownBranch(p *place, w wish) error {
 	own := run.BranchNamed(w.slug)
+	free := func() (bool, error) {
+		owner, err := v.owner(p.branch, p.slug, v.refs.Tip(p.branch))
+		return owner == "" || owner == w.key, err
+	}
 	if v.refs.Tip(w.last) != "" && strings.HasPrefix(w.last, own) && !w.finished {
 		p.branch = w.last
 		p.slug, _ = run.BranchSlug(w.last)
-		return nil
+		if ok, err := free(); ok || err != nil {
+			return err
+		}
 	}
 	for n := 1; n <= maxSlugs; n++ {
 		if p.slug = w.slug; n > 1 {
 			p.slug = fmt.Sprintf("%s-%d", w.slug, n)
 		}
 		p.branch = run.BranchNamed(p.slug)
-		tip := v.refs.Tip(p.branch)
-		if tip == "" {
-			return nil
-		}
-		if w.finished {
+		if w.finished && v.refs.Tip(p.branch) != "" {
 			continue
 		}
-		if owner, err := v.owner(p.branch, p.slug, tip); err != nil || owner == "" || owner == w.key {
+		if ok, err := free(); ok || err != nil {
 			return err
 		}
 	}
@@ -256,10 +259,12 @@ func (p place) words(current string) string {
 // view looks at the repository.
 func (c *checkout) view(ctx context.Context) (v repoView, err error) {
 	v.owner = func(branch, slug string, tip gitrepo.OID) (string, error) {
-		if key := c.owners[branch]; key != "" {
-			return key, nil
+		if tip != "" {
+			if key, err := c.boundTo(ctx, tip, slug); err != nil || key != "" {
+				return key, err
+			}
 		}
-		return c.boundTo(ctx, tip, slug)
+		return c.owners.of(branch, tip != ""), nil
 	}
 	v.merged = func(into, commit gitrepo.OID) (bool, error) {
 		if into == "" {
@@ -385,6 +390,9 @@ func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan
 	v, err := c.view(ctx)
 	if err != nil {
 		return err
+	}
+	if last.NoCommit { // where that was says nothing of where commits may go
+		last = loop.State{}
 	}
 	w := wish{
 		named: c.named, here: c.here || c.writes != "", planned: p.Branch, key: subject.Key, slug: subject.Slug, pushes: c.pushes,

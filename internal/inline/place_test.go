@@ -88,6 +88,17 @@ func TestDecide(t *testing.T) {
 			current: "main", here: []string{"main", "ralph/plan"}, wish: wish{last: "ralph/plan", finished: true},
 			branch: "ralph/plan-2", from: "main", slug: "plan-2",
 		},
+		"the name is held, and has no branch yet": {
+			current: "main", here: []string{"main"}, owner: map[string]string{"ralph/plan": "o"},
+			branch: "ralph/plan-2", from: "main", slug: "plan-2",
+		},
+		"the branch of the last run belongs to another plan by now": {
+			current: "main", here: []string{"main", "ralph/plan"}, owner: map[string]string{"ralph/plan": "o"},
+			wish: wish{last: "ralph/plan"}, branch: "ralph/plan-2", from: "main", slug: "plan-2",
+		},
+		"the last run worked on what is the default branch": {
+			current: "main", here: []string{"main"}, wish: wish{last: "main"}, branch: "ralph/plan", from: "main",
+		},
 		"the last run worked on what is checked out": {
 			current: "work", here: []string{"main", "work"}, wish: wish{last: "work"}, branch: "work",
 		},

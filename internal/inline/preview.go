@@ -84,7 +84,7 @@ func (o Options) stored(ctx context.Context, place *checkout, j *job) (s, last l
 		return s, last, false, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	if place.owners, err = owners(ctx, st, place.repo.Top()); err != nil {
+	if place.owners, err = readOwners(ctx, st, place.repo.Top()); err != nil {
 		return s, last, false, err
 	}
 	rec := o.record(st, place.repo.Top(), "")

@@ -57,6 +57,8 @@ type record struct {
 	last loop.State
 	// stored: the run that is saved has a row.
 	stored bool
+	// chosen is called once it is stored where the run works; nil calls nothing.
+	chosen func()
 }
 
 // load finds a run of the same plan that was cut off; one that ended is over. A
@@ -94,18 +96,40 @@ func (r *record) load(ctx context.Context, j *job) (s loop.State, resumed bool, 
 }
 
 // owners are the plans whose last runs in a checkout worked on a branch, by that.
-func owners(ctx context.Context, st *store.Store, top string) (map[string]string, error) {
+type owners map[string]owner
+
+type owner struct {
+	key string
+	// ended: no run goes on there. It holds no name any more whose branch was never made, or
+	// was deleted.
+	ended bool
+}
+
+// of is the key of the plan that holds a branch of that name, "" for none.
+func (o owners) of(branch string, exists bool) string {
+	if o[branch].ended && !exists {
+		return ""
+	}
+	return o[branch].key
+}
+
+// readOwners reads those of a checkout.
+func readOwners(ctx context.Context, st *store.Store, top string) (owners, error) {
 	rows, err := st.RunsOfCheckout(ctx, top)
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]string{}
+	all := owners{}
 	for _, row := range rows {
-		if s, err := loop.Decode(row.State); err == nil && s.Branch != "" {
-			keys[s.Branch] = s.Subject.Key
+		s, err := loop.Decode(row.State)
+		if err != nil || s.Branch == "" || s.NoCommit {
+			continue
+		}
+		if had, ok := all[s.Branch]; !ok || had.ended {
+			all[s.Branch] = owner{key: s.Subject.Key, ended: s.Phase.Terminal()}
 		}
 	}
-	return keys, nil
+	return all, nil
 }
 
 // row is that of the plan's last run; its State is nil where there is none.
@@ -125,12 +149,17 @@ func (r *record) save(ctx context.Context, s loop.State) error {
 		return err
 	}
 	if r.stored {
-		return r.store.SaveState(ctx, s.Run, s.Phase, s.End, b, r.now())
+		err = r.store.SaveState(ctx, s.Run, s.Phase, s.End, b, r.now())
+	} else {
+		err = r.store.ReplaceRun(ctx, store.Run{
+			ID: s.Run, RepoNode: r.top, IssueNode: s.Subject.Key,
+			Phase: s.Phase, EndReason: s.End, State: b, CreatedAt: r.now(),
+		})
+		r.stored = err == nil
 	}
-	err = r.store.ReplaceRun(ctx, store.Run{
-		ID: s.Run, RepoNode: r.top, IssueNode: s.Subject.Key,
-		Phase: s.Phase, EndReason: s.End, State: b, CreatedAt: r.now(),
-	})
-	r.stored = err == nil
+	if err == nil && s.Branch != "" && r.chosen != nil {
+		r.chosen()
+		r.chosen = nil
+	}
 	return err
 }

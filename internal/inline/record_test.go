@@ -2,6 +2,7 @@ package inline
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,5 +123,76 @@ func TestUnreadableState(t *testing.T) {
 	r.restart = false
 	if got := loaded(t, r); got != "r2" {
 		t.Errorf("then there is %q", got)
+	}
+}
+
+// TestOwners: a name belongs to the run that goes on there, with its branch or without, and
+// to one that has ended as long as there is the branch.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, r := range []struct {
+		plan, branch  string
+		ended, commit bool
+	}{
+		{"running", "a", false, true}, {"ended", "b", true, true}, {"failed", "c", true, true}, {"next", "c", true, true},
+		{"cut off", "d", false, true}, {"named", "d", true, true}, {"no commit", "e", false, false},
+	} {
+		s := stateOf(run.ID("r-" + r.plan))
+		s.Subject.Key, s.Branch, s.NoCommit = r.plan, r.branch, !r.commit
+		if r.ended {
+			s.Phase, s.End = run.PhaseFailed, run.EndFailed
+		}
+		save(t, recordIn(t, dir), s)
+	}
+	all, err := readOwners(t.Context(), recordIn(t, dir).store, "/checkout")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for branch, want := range map[string][2]string{
+		"a": {"running", "running"}, "b": {"", "ended"}, "c": {"", "next"}, "d": {"cut off", "cut off"}, "e": {}, "f": {},
+	} {
+		if got := [2]string{all.of(branch, false), all.of(branch, true)}; got != want {
+			t.Errorf("%s belongs to %q without a branch and %q with one, want %q", branch, got[0], got[1], want)
+		}
+	}
+}
+
+// TestTurn: who chooses where to work waits until it is stored where the run before works.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := Options{DataDir: dir}
+	if err := os.MkdirAll(localDir(dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first := recordIn(t, dir)
+	done, err := o.turn(first.top, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.chosen = done
+	waits, second := make(chan string, 1), make(chan error)
+	go func() {
+		done, err := o.turn(first.top, func(text string, _ ...any) { waits <- text })
+		if err == nil {
+			done()
+		}
+		second <- err
+	}()
+	if got := <-waits; !strings.Contains(got, "another run in this repository is about to begin") {
+		t.Error(got)
+	}
+	s := stateOf("r1")
+	save(t, first, s) // the machine lacks something, and nothing is chosen
+	select {
+	case err := <-second:
+		t.Errorf("it did not wait: %v", err)
+	default:
+	}
+	s.Branch = "ralph/a"
+	save(t, first, s)
+	if err := <-second; err != nil {
+		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Work that was not committed is a commit nobody has checked out, at
-// refs/ralph/<run>/<task>. Git shows it, applies it and keeps it; a push of branches
+// refs/ralph/<run>/<task>. Git shows it, applies it and keeps it; a push of branches or tags
 // leaves it here.
 const (
 	refusedRefs = "refs/ralph/"
@@ -65,11 +65,14 @@ func (c *checkout) keepAttempt(h *host.Host) func(context.Context, loop.FailedAt
 		if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
 			return false, err
 		}
-		return true, c.repo.UpdateRef(ctx, ref, oid, old)
+		if err := c.repo.UpdateRef(ctx, ref, oid, old); err != nil || c.last == a.Run {
+			return err == nil, err
+		}
+		return true, c.forgetRefused(ctx, c.last, a.Task.ID)
 	}
 }
 
-// forgetRefused removes what was kept of a task, which is done now.
+// forgetRefused removes what a run kept of a task, which is done now or has failed again.
 func (c *checkout) forgetRefused(ctx context.Context, id run.ID, task string) error {
 	ref := RefusedRef(id, task)
 	if !gitrepo.ValidRef(ref) {

@@ -32,8 +32,9 @@ type checkout struct {
 	// for a person to read, "" where there are tasks to work.
 	spec   bool
 	writes string
-	// owners are the plans whose last runs worked on a branch.
-	owners map[string]string
+	owners owners
+	// last is the plan's last run, "" for none.
+	last run.ID
 	// asked: origin has named its default branch, which is origin, "" for none.
 	asked  bool
 	origin string
@@ -112,7 +113,7 @@ func (c *checkout) tip(ctx context.Context, s loop.State) (gitrepo.OID, error) {
 	tip, err := c.repo.Free(ctx, s.Branch)
 	missing := errors.Is(err, gitrepo.ErrNotFound)
 	if err != nil && !missing || s.Head == "" || committed(s) {
-		return tip, err
+		return tip, deleted(s, err)
 	}
 	if !missing {
 		behind, err := c.repo.Contains(ctx, gitrepo.OID(s.Head), tip)
@@ -121,6 +122,18 @@ func (c *checkout) tip(ctx context.Context, s loop.State) (gitrepo.OID, error) {
 		}
 	}
 	return gitrepo.OID(s.Head), nil
+}
+
+// deleted is err in words for people where it says that the branch of a run is gone that
+// has committed to it.
+func deleted(s loop.State, err error) error {
+	if !committed(s) || !errors.Is(err, gitrepo.ErrNotFound) {
+		return err
+	}
+	return &run.UserError{
+		Message: s.Branch + " was deleted, and a run that has committed to it is not done",
+		Hint:    fmt.Sprintf("`git branch %s %.12s` brings it back; `--restart` begins anew", s.Branch, s.Head), Err: err,
+	}
 }
 
 // committed says whether a run has made a commit.
@@ -160,16 +173,17 @@ func (c *checkout) Screen(s loop.State, changes []loop.Change) []loop.Refusal {
 	return publish.Screen(s, changes)
 }
 
-// Land implements loop.Publisher: a commit of the user's on the branch that is
-// checked out, the checkout moved to it, and then the plan's own file brought up
-// to date where it is no part of the commit.
+// Land implements loop.Publisher: a commit of the user's on the branch of the run, the
+// checkout moved to it where that is checked out, and then the plan's own file brought
+// up to date where it is no part of the commit.
 func (c *checkout) Land(ctx context.Context, l loop.Landing) (loop.Landed, error) {
 	landed, err := c.land(ctx, l)
 	if err != nil {
 		return landed, err
 	}
 	if l.Task.ID != "" {
-		if err := c.forgetRefused(ctx, l.State.Run, l.Task.ID); err != nil {
+		err := errors.Join(c.forgetRefused(ctx, l.State.Run, l.Task.ID), c.forgetRefused(ctx, c.last, l.Task.ID))
+		if err != nil {
 			c.say("what was refused of %s on the way stays: %v", l.Task.ID, err)
 		}
 	}
@@ -277,7 +291,7 @@ func (c *checkout) forward(ctx context.Context, s loop.State) (gitrepo.OID, erro
 func (c *checkout) landed(ctx context.Context, l loop.Landing, ref, message string) (gitrepo.OID, error) {
 	tip, err := c.repo.Resolve(ctx, ref)
 	if err != nil {
-		return "", err
+		return "", deleted(l.State, err)
 	}
 	info, err := c.repo.CommitInfo(ctx, tip)
 	if err != nil {

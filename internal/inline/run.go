@@ -126,7 +126,10 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return loop.State{}, fmt.Errorf("make %s: %w", dir, err)
 	}
-	unlock, err := lock(filepath.Join(dir, "lock"))
+	unlock, err := lock(filepath.Join(dir, "lock"), unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return loop.State{}, &run.UserError{Message: "another process is working on this plan", Hint: "wait for it, or stop it"}
+	}
 	if err != nil {
 		return loop.State{}, err
 	}
@@ -143,7 +146,16 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		return loop.State{}, err
 	}
 	place := o.checkout(repo)
-	if place.owners, err = owners(ctx, st, repo.Top()); err != nil {
+	place.last = rec.last.Run
+	if s.Branch == "" {
+		chosen, err := o.turn(repo.Top(), place.say)
+		if err != nil {
+			return loop.State{}, err
+		}
+		defer chosen()
+		rec.chosen = chosen
+	}
+	if place.owners, err = readOwners(ctx, st, repo.Top()); err != nil {
 		return loop.State{}, err
 	}
 	if below := subdirectory(repo.Top(), o.Dir); below != "" {
@@ -376,7 +388,11 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 	if s.Branch == "" && !s.NoCommit {
 		return place.choose(ctx, s.Subject, s.Plan, last)
 	}
-	return nil
+	if !committed(*s) {
+		return nil
+	}
+	_, err := place.repo.Resolve(ctx, "refs/heads/"+s.Branch)
+	return deleted(*s, err)
 }
 
 // hasTasks says whether the run has got as far as tasks; from there on, building
@@ -507,17 +523,33 @@ func key(toplevel, subject string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// lock keeps a second run of the same plan out until unlock.
-func lock(file string) (unlock func(), err error) {
+// turn waits until no other run in the checkout is choosing where it works. Until it is
+// stored what this one has chosen, or done is called, others wait.
+func (o Options) turn(top string, say func(format string, args ...any)) (done func(), err error) {
+	file := filepath.Join(localDir(o.DataDir), key(top, "")+".lock")
+	done, err = lock(file, unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		say("another run in this repository is about to begin; this one waits for that")
+		done, err = lock(file, 0)
+	}
+	return done, err
+}
+
+// lock keeps others from locking the file until unlock, which may be called twice. With
+// unix.LOCK_NB as how it does not wait for them: unix.EWOULDBLOCK.
+func lock(file string, how int) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: a file of our own data directory
 	if err != nil {
 		return nil, fmt.Errorf("lock the run: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &run.UserError{Message: "another process is working on this plan", Hint: "wait for it, or stop it"}
+	for {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|how)
+		if !errors.Is(err, unix.EINTR) {
+			break
 		}
+	}
+	if err != nil {
+		_ = f.Close()
 		return nil, fmt.Errorf("lock the run: %w", err)
 	}
 	return func() { _ = f.Close() }, nil

@@ -250,9 +250,10 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 	switch {
 	case status.Outcome.ownEnd():
 		s.Strikes, s.Idle, s.Waits, s.Crowded = 0, 0, 0, 0
-		e.nameLeftOut(s, refused)
+		leftOut := e.nameLeftOut(s, refused)
 		refused = slices.DeleteFunc(refused, func(r Refusal) bool { return r.LeftOut })
 		s.takeProposal(status, left, refused)
+		s.Proposal.LeftOut = leftOut
 	case slices.Contains([]Outcome{AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken},
 		status.Outcome):
 		s.Ended = &Ended{
@@ -307,7 +308,8 @@ const maxLeftOut = 5
 const maxRefused = 50
 
 // nameLeftOut tells people, in a line, which directories are left out of the work: those that tools make.
-func (e *Engine) nameLeftOut(s *State, refused []Refusal) {
+// The line is returned where it is new, for the agent.
+func (e *Engine) nameLeftOut(s *State, refused []Refusal) string {
 	var left []string
 	for _, r := range refused {
 		if r.LeftOut {
@@ -315,16 +317,18 @@ func (e *Engine) nameLeftOut(s *State, refused []Refusal) {
 		}
 	}
 	if len(left) == 0 {
-		return
+		return ""
 	}
 	f := gate.Finding{Rule: "left_out", Text: "left out of the work: " + strings.Join(left, ", ")}
 	if more := len(left) - maxLeftOut; more > 0 {
 		f.Text = fmt.Sprintf("left out of the work: %s and %d more", strings.Join(left[:maxLeftOut], ", "), more)
 	}
-	if !slices.Contains(s.Findings, f) {
-		s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
+	if slices.Contains(s.Findings, f) {
+		return ""
 	}
+	s.Findings = appendFindings(s.Findings, []gate.Finding{f})
+	e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
+	return f.Text
 }
 
 // takeProposal takes what the agent left behind, and says of it, as the proposal.

@@ -2,6 +2,7 @@ package loop_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,12 +11,16 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// TestWhatToolsMakeIsLeftOut: it fails nothing, and is named once for people.
+// TestWhatToolsMakeIsLeftOut: it fails nothing, and is named once, for people and for the next call.
 func TestWhatToolsMakeIsLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.tools = []string{"node_modules", "env", "a", "b", "c", "d"}
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+	var notices []string
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if strings.Contains(a.Prompt, "left out of the work: node_modules (of a tool), env") {
+			notices = append(notices, s.TaskID)
+		}
 		w.work["src/"+s.TaskID+".txt"] = "done"
 		return claimed()
 	}
@@ -34,6 +39,9 @@ func TestWhatToolsMakeIsLeftOut(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)
+	}
+	if len(notices) != 1 || notices[0] != "T2" {
+		t.Errorf("the calls at %q were told", notices)
 	}
 	if slices.ContainsFunc(s.History, func(l loop.Iteration) bool { return l.Note != "" }) {
 		t.Errorf("an attempt failed: %+v", s.History)

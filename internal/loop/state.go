@@ -81,6 +81,8 @@ type Proposal struct {
 	// the first of those are in Refused.
 	Left    string
 	Refused []Refusal `json:",omitempty"`
+	// LeftOut names the directories of tools that are left out of the work, where that is news.
+	LeftOut string `json:",omitempty"`
 	// Claim is what the agent says of its task.
 	Claim prompt.Claim
 	// Ticked: the agent ticked the box of the task.

@@ -77,6 +77,10 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 		}
 	}
 	s.Violations = verdict.Violations
+	if s.Proposal.LeftOut != "" {
+		s.Violations = append(s.Violations, s.Proposal.LeftOut+
+			": where the work needs one of them, take it back in by a rule with ! in .gitignore")
+	}
 	s.accept(verdict.Accepted)
 	s.evidence(func(ev *Evidence) {
 		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)

@@ -28,7 +28,7 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 	}
 	text, removed := progress.Clean(f.Text())
 	p := Plan{
-		Title: cmp.Or(strs.OneLine(v.Title), strs.OneLine(stem(name))), Text: strings.TrimSpace(text),
+		Title: cmp.Or(strs.OneLine(v.Title), strs.OneLine(stem(name))), Text: withoutBlankEnds(text),
 		Tasks: v.RunTasks(), Removed: removed, Branch: v.Branch,
 	}
 	p.depend()

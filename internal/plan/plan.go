@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
@@ -72,20 +73,33 @@ func FromIssue(title, body string) (Plan, error) {
 	}
 	text, removed := Sanitize(body)
 	head, more := progress.Clean(title)
-	p := Plan{Title: strs.OneLine(head), Text: strings.TrimSpace(text), Removed: removed + more}
+	p := Plan{Title: strs.OneLine(head), Text: withoutBlankEnds(text), Removed: removed + more}
 	if p.Text == "" && p.Title == "" {
 		return Plan{}, ErrEmpty
 	}
 	if p.Title == "" {
 		p.Title = firstLine(p.Text)
 	}
-	doc, err := progress.Parse([]byte(text))
+	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {
 		return Plan{}, unreadable("The issue", err)
 	}
 	p.fill(doc)
 	err = p.bounded("The issue")
 	return p, err
+}
+
+// withoutBlankEnds is text without the blank lines before it and the white space behind it. The
+// blanks that its first line begins with stay: they can make a code block of it.
+func withoutBlankEnds(text string) string {
+	text = strings.TrimRightFunc(text, unicode.IsSpace)
+	for {
+		line, rest, more := strings.Cut(text, "\n")
+		if !more || strings.TrimSpace(line) != "" {
+			return text
+		}
+		text = rest
+	}
 }
 
 // maxTasks bounds the tasks of a plan: a run keeps them all in its notes.
@@ -130,7 +144,7 @@ func FromFile(name string, src, notes []byte) (Plan, error) {
 
 func fromFile(name string, src, notes []byte) (Plan, error) {
 	text, removed := progress.Clean(string(src))
-	p := Plan{Text: strings.TrimSpace(text), Removed: removed}
+	p := Plan{Text: withoutBlankEnds(text), Removed: removed}
 	if p.Text == "" {
 		return Plan{}, ErrEmpty
 	}

@@ -81,6 +81,15 @@ func TestTaskLines(t *testing.T) {
 	}
 }
 
+// What an agent reads is what the tasks were read from, down to the blanks it begins with.
+func TestWhatIsReadAsTasksIsWhatIsShown(t *testing.T) {
+	t.Parallel()
+	p, err := FromIssue("Explain", "\n  \n    - [ ] an example\n\nText.\n\n")
+	if want := "    - [ ] an example\n\nText."; err != nil || p.Text != want || len(p.Tasks) != 0 {
+		t.Errorf("%q with tasks %+v, %v", p.Text, p.Tasks, err)
+	}
+}
+
 func TestFromIssueHash(t *testing.T) {
 	t.Parallel()
 	base, err := FromIssue("a", "b\nc")

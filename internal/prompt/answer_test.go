@@ -108,7 +108,7 @@ func TestAdmissions(t *testing.T) {
 	}
 }
 
-func TestReadPromise(t *testing.T) {
+func TestReadClaimByPromise(t *testing.T) {
 	t.Parallel()
 	for final, want := range map[string]ClaimKind{
 		"All of it works.\n\n<promise>ALL GREEN</promise>":                   ClaimDone,

@@ -280,9 +280,9 @@ func TestLandRefusesTooMuch(t *testing.T) {
 		t.Fatalf("err = %v", err)
 	}
 	want := []loop.Refusal{
-		{Path: "half-2", Reason: "the change is larger than the 35 MiB that one commit can carry"},
+		{Path: "half-2", Reason: "the change is larger than the 26 MiB of content that one commit can carry"},
 		{Path: "huge", Reason: "file is larger than 50 MiB"},
-		{Path: "small", Reason: "the change is larger than the 35 MiB that one commit can carry"},
+		{Path: "small", Reason: "the change is larger than the 26 MiB of content that one commit can carry"},
 	}
 	if diff := cmp.Diff(want, refused.Refusals); diff != "" {
 		t.Error(diff)

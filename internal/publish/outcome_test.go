@@ -21,9 +21,9 @@ type left struct {
 	do func(t *testing.T, dir string)
 	// landed is path → mode and content of what differs from the base then.
 	landed map[string]string
-	// refused is what the attempt fails with; none is the error where there is
-	// nothing to land.
-	refused string
+	// putBack is why what do left is put back; the rest lands. none is the error where there
+	// is nothing to land.
+	putBack string
 	none    bool
 }
 
@@ -67,7 +67,9 @@ var outcomes = map[string]left{
 	"a symbolic link": {do: func(t *testing.T, dir string) {
 		t.Helper()
 		check(t, os.Symlink("README.md", filepath.Join(dir, "link")))
-	}, refused: "symbolic link"},
+		check(t, os.Remove(filepath.Join(dir, "run.sh")))
+		check(t, os.Symlink("README.md", filepath.Join(dir, "run.sh")))
+	}, putBack: "symbolic link"},
 	"a repository within": {do: func(t *testing.T, dir string) {
 		t.Helper()
 		write("vendor/x/.git/HEAD", "ref: refs/heads/main\n", 0o644)(t, dir)
@@ -78,8 +80,8 @@ var outcomes = map[string]left{
 		name := filepath.Join(dir, "huge")
 		check(t, os.WriteFile(name, nil, 0o600))
 		check(t, os.Truncate(name, publish.MaxFile+1))
-	}, refused: "the limit is 52428800"},
-	"a name that Git cannot carry everywhere": {do: write("con\x01trol", "x", 0o644), refused: "control character"},
+	}, putBack: "the limit is 52428800"},
+	"a name that Git cannot carry everywhere": {do: write("con\x01trol", "x", 0o644), putBack: "control character"},
 }
 
 // TestF6 holds the table of docs/progress.md against what happens, row by row.
@@ -90,8 +92,11 @@ func TestF6(t *testing.T) {
 	_, table, _ := strings.Cut(string(doc), "### What an agent leaves")
 	table, _, _ = strings.Cut(table, "\n### ")
 	var rows []string
-	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \|`).FindAllStringSubmatch(table, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^\| ([a-z][^|]*?) \| ([^|]*) \|`).FindAllStringSubmatch(table, -1) {
 		rows = append(rows, m[1])
+		if back := strings.HasPrefix(m[2], "Is put back"); back != (outcomes[m[1]].putBack != "") {
+			t.Errorf("the table says of %s: %s", m[1], m[2])
+		}
 	}
 	var names []string
 	for name := range outcomes {
@@ -118,30 +123,30 @@ func (l left) try(t *testing.T, w *world) {
 	dir := filepath.Join(t.TempDir(), "tree")
 	wt := get[*gitrepo.Worktree](t)(w.mirror.Export(ctx, dir, base, filepath.Join(t.TempDir(), "index")))
 	l.do(t, dir)
+	if l.putBack != "" {
+		write("rest.txt", "rest\n", 0o644)(t, dir)
+		l.landed = map[string]string{"rest.txt": "100644 rest\n"}
+	}
 	snap := get[gitrepo.Snapshot](t)(wt.Snapshot(ctx))
 	var refused []string
 	for _, r := range snap.Refused {
 		refused = append(refused, r.Reason)
 	}
-	var changes []loop.Change
+	var back []gitrepo.TreeEdit
 	for _, c := range get[[]gitrepo.Change](t)(w.mirror.Diff(ctx, base, snap.Tree)) {
-		changes = append(changes, loop.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode})
-	}
-	for _, r := range publish.Screen(loop.State{}, changes) {
-		refused = append(refused, r.Reason)
-	}
-	if l.refused != "" {
-		if !strings.Contains(strings.Join(refused, "\n"), l.refused) {
-			t.Errorf("refused for %q, want %q", refused, l.refused)
+		change := loop.Change{Path: c.Path, OldMode: c.OldMode, NewMode: c.NewMode}
+		for _, r := range publish.Screen(loop.State{}, []loop.Change{change}) {
+			refused = append(refused, r.Reason)
+			back = append(back, gitrepo.TreeEdit{Path: c.Path, Mode: c.OldMode, OID: c.OldOID, Remove: c.OldMode == 0})
 		}
-		return
 	}
-	if len(refused) > 0 {
-		t.Errorf("refused: %q", refused)
+	tree := get[gitrepo.OID](t)(w.mirror.TreeWith(ctx, snap.Tree, back))
+	if got := strings.Join(refused, "\n"); !strings.Contains(got, l.putBack) || l.putBack == "" && got != "" {
+		t.Errorf("put back for %q, want %q", refused, l.putBack)
 	}
 	landed, err := w.publisher("r-1").LandCommit(ctx, publish.Commit{
 		Run: "r-1", Iteration: 1, TaskID: "T1", TaskTitle: "Try it", Base: main, BaseTree: string(base),
-		Tree: string(snap.Tree),
+		Tree: string(tree),
 	})
 	if l.none {
 		if !errors.Is(err, publish.ErrNoChange) {
@@ -150,7 +155,7 @@ func (l left) try(t *testing.T, w *world) {
 		return
 	}
 	check(t, err)
-	if !*landed.Verified || landed.Tree != string(snap.Tree) {
+	if !*landed.Verified || landed.Tree != string(tree) {
 		t.Errorf("landed %+v", landed)
 	}
 	before, after := get[map[string]string](t)(w.Files(owner, name, "main")),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
@@ -95,10 +96,12 @@ var questionRE = strs.Lazy(`(?m)^[0-9]{1,2}\. (.+)$`)
 // knows nothing, asked last on the issue, and for what was said below them;
 // ErrNoQuestions where there are none. Comments that were edited are left out:
 // what they said when they were written is not known any more.
-func (p *Publisher) FindQuestions(ctx context.Context) (questions []string, said []ghapp.Comment, err error) {
+func (p *Publisher) FindQuestions(
+	ctx context.Context,
+) (questions []string, at time.Time, said []ghapp.Comment, err error) {
 	comments, err := p.GitHub.Comments(ctx, p.Issue)
 	if err != nil {
-		return nil, nil, err
+		return nil, at, nil, err
 	}
 	for i, c := range slices.Backward(comments) {
 		text, mark, ok := strings.Cut(strings.TrimSpace(c.Body), saidMarker)
@@ -107,7 +110,7 @@ func (p *Publisher) FindQuestions(ctx context.Context) (questions []string, said
 		}
 		ours, err := p.GitHub.Ours(ctx, c.Author)
 		if err != nil {
-			return nil, nil, err
+			return nil, at, nil, err
 		}
 		if !ours {
 			continue
@@ -116,12 +119,12 @@ func (p *Publisher) FindQuestions(ctx context.Context) (questions []string, said
 			questions = append(questions, m[1])
 		}
 		if len(questions) == 0 {
-			return nil, nil, ErrNoQuestions // somebody has edited it
+			return nil, at, nil, ErrNoQuestions // somebody has edited it
 		}
 		said = slices.DeleteFunc(comments[i+1:], func(c ghapp.Comment) bool { return c.Edited })
-		return questions, said, nil
+		return questions, c.CreatedAt, said, nil
 	}
-	return nil, nil, ErrNoQuestions
+	return nil, at, nil, ErrNoQuestions
 }
 
 func (p *Publisher) stands(ctx context.Context, rec commentRecord) error {

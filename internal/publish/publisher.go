@@ -295,7 +295,7 @@ func (p *Publisher) input(ctx context.Context, c Commit) (in request, err error)
 		if total += base64.StdEncoding.EncodedLen(len(content)); total > MaxRequest {
 			refused = append(refused, loop.Refusal{
 				Path:   change.Path,
-				Reason: fmt.Sprintf("the change is larger than the %d MiB that one commit can carry", MaxRequest>>20),
+				Reason: fmt.Sprintf("the change is larger than the %d MiB of content that one commit can carry", MaxRequest/4*3>>20),
 			})
 			continue
 		}

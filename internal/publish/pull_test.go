@@ -253,3 +253,23 @@ func TestTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestJobThatMayOpenNoPullRequest: it ends before an agent works, unless an earlier run has opened it.
+func TestJobThatMayOpenNoPullRequest(t *testing.T) {
+	t.Parallel()
+	w, p, _, _ := started(t)
+	p.ByJob = true
+	begin := func() error {
+		check(t, w.Inject(ghsim.Fault{Method: "POST", Match: "/pulls$", Status: 403,
+			Body: `{"message":"GitHub Actions is not permitted to create or approve pull requests."}`}))
+		var s loop.State
+		s.Run, s.BaseBranch = p.Run, p.BaseBranch
+		return p.Begin(t.Context(), s)
+	}
+	check(t, begin())
+	w.nextIssue(t)
+	p.Issue = w.issue
+	if err := begin(); err == nil || !strings.Contains(err.Error(), "does not allow workflows") {
+		t.Errorf("a job that has to open one: %v", err)
+	}
+}

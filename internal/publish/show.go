@@ -31,8 +31,14 @@ func (p *Publisher) of(s loop.State) *Publisher {
 func (p *Publisher) Begin(ctx context.Context, s loop.State) error {
 	pub := p.of(s)
 	if p.ByJob && s.PullRequest == nil { // where a setting forbids it, that is told before an agent works
-		if err := p.GitHub.MayOpenPRs(ghapp.WithPurpose(ctx, "pr"), s.BaseBranch); err != nil {
-			return p.explainNotOpened(ctx, "", err)
+		ctx := ghapp.WithPurpose(ctx, "pr")
+		if refused := p.GitHub.MayOpenPRs(ctx, s.BaseBranch); refused != nil {
+			// What an earlier run has opened is taken up.
+			if _, err := p.GitHub.FindPR(ctx, pub.Branch); errors.Is(err, ghapp.ErrNotFound) {
+				return p.explainNotOpened(ctx, "", refused)
+			} else if err != nil {
+				return err
+			}
 		}
 	}
 	if err := pub.React(ctx, ghapp.ReactionSeen); err != nil || p.First == nil {
