@@ -195,12 +195,7 @@ func (c *doctorCmd) userFile() (finding, bool) {
 // repository is about the repository's own file, as it lies in the checkout here.
 func (c *doctorCmd) repository(ctx context.Context) finding {
 	f := finding{what: "repository", optional: true}
-	path, err := lookGit()
-	if err != nil {
-		f.err = err
-		return f
-	}
-	git, err := gitrepo.New(path)
+	git, err := openGit()
 	if err != nil {
 		f.err = err
 		return f

@@ -16,7 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -57,11 +56,7 @@ type beginnings struct {
 
 // Run asks what the flags leave open, and writes what is missing.
 func (c *initCmd) Run(ctx bound, io stdio) (err error) {
-	gitPath, err := lookGit()
-	if err != nil {
-		return err
-	}
-	git, err := gitrepo.New(gitPath)
+	git, err := openGit()
 	if err != nil {
 		return err
 	}

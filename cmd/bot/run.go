@@ -118,11 +118,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	gitPath, err := lookGit()
-	if err != nil {
-		return err
-	}
-	git, err := gitrepo.New(gitPath)
+	git, err := openGit()
 	if err != nil {
 		return err
 	}
@@ -492,6 +488,15 @@ func lookGit() (string, error) {
 		return "", &run.UserError{Message: "git is not installed", Hint: "install git 2.39 or newer", Err: err}
 	}
 	return path, nil
+}
+
+// openGit is the git of this machine, once it is known to be new enough.
+func openGit() (*gitrepo.Git, error) {
+	path, err := lookGit()
+	if err != nil {
+		return nil, err
+	}
+	return gitrepo.New(path)
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to

@@ -26,11 +26,7 @@ type remembered struct {
 }
 
 func openRuns(ctx bound) (h remembered, err error) {
-	gitPath, err := lookGit()
-	if err != nil {
-		return h, err
-	}
-	if h.git, err = gitrepo.New(gitPath); err != nil {
+	if h.git, err = openGit(); err != nil {
 		return h, err
 	}
 	data, err := dataDir()

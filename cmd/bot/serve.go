@@ -28,7 +28,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
-	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
@@ -220,11 +219,7 @@ func newParts(
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	gitPath, err := lookGit()
-	if err != nil {
-		return nil, err
-	}
-	git, err := gitrepo.New(gitPath)
+	git, err := openGit()
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ const (
 )
 
 // localRef is a reference in a schema to itself.
-var localRef = only("#*", whyAway)
+var localRef = rule{values: []string{"#*"}, why: whyAway, object: true}
 
 // reader reads a request once, token by token, and copies next to nothing of it. It
 // refuses what two readers of JSON could understand in two ways, and what the rules of
@@ -132,7 +132,8 @@ func (r *reader) object(parent string, in kind) error {
 	switch {
 	case in != ofAPI:
 	case parent == "input" && !names["type"] && !(names["role"] && names["content"]):
-		return refuse("%s has neither type, nor role and content, and may stand for something that is stored: %s", r.path(), whyAway)
+		return refuse("%s has neither type, nor role and content, and may stand for something that is stored: %s", r.path(),
+			whyAway)
 	case parent == "inlinedata" && !names["mimetype"]:
 		return refuse("%s has no mime_type: say what it is", r.path())
 	}
@@ -147,7 +148,7 @@ func (r *reader) field(parent, name string, in kind) error {
 	case in == inSchema:
 		switch name {
 		case "$ref", "$dynamicRef", "$recursiveRef":
-			return r.value(r.next(), name, rule{values: localRef.values, why: localRef.why, object: true}, true, inSchema)
+			return r.value(r.next(), name, localRef, true, inSchema)
 		}
 		return r.value(r.next(), name, rule{}, false, inSchema)
 	case r.api.data[name]:

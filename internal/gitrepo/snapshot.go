@@ -46,11 +46,11 @@ type Snapshot struct {
 	Nested []string
 }
 
-// Snapshot stores the directory's files as a tree. Untracked files that
-// .gitignore, or on the command line the person's own rules, exclude are left out; the agent's own .git at the top is
-// ignored, and so is that of a repository made further down. Where there are too
-// many files, or too many bytes are new, nothing is stored: the tree is the one
-// before and Refused says so.
+// Snapshot stores the directory's files as a tree. Untracked files that .gitignore, or on
+// the command line the person's own rules, exclude are left out; the agent's own .git at
+// the top is ignored, and so is that of a repository made further down. Where there are too
+// many files, or too many bytes are new, nothing is stored: the tree is the one before and
+// Refused says so.
 func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	old, err := w.load()
 	if err != nil {

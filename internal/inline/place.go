@@ -112,8 +112,8 @@ type wish struct {
 
 // decide says where a plan is worked: on the branch that the person or the plan names, or
 // on the plan's own, which begins at the default branch as it is now; with here on the one
-// that is checked out, and so where that is the one of the plan's last run. Never on the default branch, nor on what may be it. Nothing is
-// changed: runs and dry runs ask alike.
+// that is checked out, and so where that is the one of the plan's last run. Never on the default
+// branch, nor on what may be it. Nothing is changed: runs and dry runs ask alike.
 func decide(v repoView, w wish) (place, error) {
 	p := place{branch: w.named, slug: w.slug}
 	option := "--branch"

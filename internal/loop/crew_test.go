@@ -166,25 +166,8 @@ func (c *crew) end(name string) { delete(c.busy, name) }
 // next; crash is asked before each save.
 func (c *crew) play(s loop.State, pick func(n int) int, crash func(step int) bool) loop.State {
 	c.t.Helper()
-	e := c.engine()
-	for step := range 20000 {
-		next, n := c.step(e, s, step)
-		if crash != nil && crash(step) {
-			continue
-		}
-		s = next
-		switch n.Kind {
-		case loop.Done:
-			return s
-		case loop.Sleep:
-			c.now = n.Until
-		case loop.Wait:
-			c.end(string(n.Handles[pick(len(n.Handles))]))
-		case loop.Continue:
-		}
-	}
-	c.t.Fatal("the run does not end")
-	return s
+	end := func(handles []loop.Handle) { c.end(string(handles[pick(len(handles))])) }
+	return c.steps(c.engine(), s, 20000, end, crash)
 }
 
 // atWork steps s until it waits for what is at work.

@@ -419,8 +419,16 @@ func (w *world) step(e *loop.Engine, s loop.State, number int) (loop.State, loop
 // process dies there, which loses the step's state but not its effects.
 func (w *world) drive(s loop.State, crash func(step int) bool) loop.State {
 	w.t.Helper()
-	e := w.engine()
-	for step := range 2000 {
+	return w.steps(w.engine(), s, 2000, func([]loop.Handle) {}, crash)
+}
+
+// steps steps s to its end, in at most so many steps. wait is told what the run waits for; crash
+// is asked before each save.
+func (w *world) steps(
+	e *loop.Engine, s loop.State, most int, wait func(handles []loop.Handle), crash func(step int) bool,
+) loop.State {
+	w.t.Helper()
+	for step := range most {
 		next, n := w.step(e, s, step)
 		if crash != nil && crash(step) {
 			continue
@@ -431,7 +439,9 @@ func (w *world) drive(s loop.State, crash func(step int) bool) loop.State {
 			return s
 		case loop.Sleep:
 			w.now = n.Until
-		case loop.Continue, loop.Wait:
+		case loop.Wait:
+			wait(n.Handles)
+		case loop.Continue:
 		}
 	}
 	w.t.Fatal("the run does not end")

@@ -348,17 +348,23 @@ func (ix *indexer) below(t *task, par ast.Node, listed lineKind) (end int) {
 	last := par
 	for c := par.NextSibling(); c != nil; c = c.NextSibling() {
 		last = c
-		switch {
-		case c.Kind() == ast.KindList:
-			ix.notes(t, c, listed)
-			listed = lineOther
-		case isText(c):
-			listed = ix.note(t, ix.extent(c), lineOther)
-		default:
-			listed = lineOther
-		}
+		listed = ix.block(t, c, listed, (*indexer).notes)
 	}
 	return ix.blockEnd(last, t.item)
+}
+
+// block reads a block that stands below a task: a paragraph, or a list as list does, of which the
+// line before it has said what its items are. It says that of a list behind the block.
+func (ix *indexer) block(
+	t *task, n ast.Node, listed lineKind, list func(ix *indexer, t *task, list ast.Node, in lineKind),
+) (announces lineKind) {
+	switch {
+	case n.Kind() == ast.KindList:
+		list(ix, t, n, listed)
+	case isText(n):
+		return ix.note(t, ix.extent(n), lineOther)
+	}
+	return lineOther
 }
 
 // notes reads a list below a task, of which a line before it may have said what

@@ -188,15 +188,7 @@ func (d *Doc) Headed() []run.Task {
 			at, listed = at+1, lineOther
 			continue
 		}
-		switch t := &heads[at]; {
-		case n.Kind() == ast.KindList:
-			ix.unboxed(t, n, listed)
-			listed = lineOther
-		case isText(n):
-			listed = ix.note(t, ix.extent(n), lineOther)
-		default:
-			listed = lineOther
-		}
+		listed = ix.block(&heads[at], n, listed, (*indexer).unboxed)
 	}
 	heads[at].Accept = ix.accept
 	out := make([]run.Task, len(d.tasks))
