@@ -204,15 +204,6 @@ func (h *Host) setup(
 	return key, &loop.Setup{Commands: c.Run, Timeout: c.Timeout, Tree: string(tree)}, nil
 }
 
-// kept says whether there is something to begin caches with.
-func (h *Host) kept(key string) bool {
-	if key == "" {
-		return false
-	}
-	_, err := os.Lstat(h.cfg.Caches.set(key))
-	return err == nil
-}
-
 // keep keeps what is in the cache of a level for the repository's runs. Where another
 // run was faster, its outcome is as good; what is kept does not change any more.
 func (h *Host) keep(ctx context.Context, level, key string) error {

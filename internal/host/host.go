@@ -242,7 +242,7 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: publish.Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
 		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
-		Setup: due, SetupKey: key, Warm: h.kept(key),
+		Setup: due, SetupKey: key,
 	}, nil
 }
 
@@ -279,9 +279,8 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired,
-		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
+		KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress,
 	}
-	set.VerifyTasks = repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
