@@ -47,8 +47,6 @@ type Repo struct {
 	// Review is nil where the file does not say whether all of the work is read
 	// once more at the end.
 	Review *bool `yaml:"review"`
-	// Evidence is EvidenceTask where a call of its own looks at each task.
-	Evidence string `yaml:"evidence" is:"run|task"`
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
 	AgentHistory *int `yaml:"agent.history" is:"0..1000"`
@@ -90,8 +88,6 @@ type Progress struct {
 	// Keep leaves the file on the branch when a run completes; otherwise a
 	// closing commit removes it.
 	Keep bool `yaml:"keep"`
-	// Archive has that commit move it to .ralph/archive instead.
-	Archive bool `yaml:"archive"`
 }
 
 // Plan says what becomes of an issue before it is worked.
@@ -104,12 +100,8 @@ type Plan struct {
 	Approval string `yaml:"approval" is:"required|none"`
 }
 
-const (
-	// EvidenceTask: a call of its own looks at each task before it lands.
-	EvidenceTask = "task"
-	// ApprovalRequired: a person approves the plan.
-	ApprovalRequired = "required"
-)
+// ApprovalRequired: a person approves the plan.
+const ApprovalRequired = "required"
 
 // Role is the model and the limits of one role; zero fields leave the run's
 // model and the agent's own limits.
@@ -187,9 +179,6 @@ func (g Gate) name() string {
 func ParseRepo(source []byte) (Repo, []Problem) {
 	var r Repo
 	problems := decode(source, "", &r, func(d *document) {
-		if r.Progress.Keep && r.Progress.Archive {
-			d.report("progress.archive", "progress.keep leaves the file where it is; use one of the two")
-		}
 		if len(r.Setup.Run) == 0 && (len(r.Setup.Inputs) > 0 || r.Setup.Timeout != 0) {
 			d.report("setup", "there is nothing to run; add run: [command]")
 		}
