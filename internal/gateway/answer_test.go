@@ -73,7 +73,7 @@ func TestKeyThatIsCutIsMasked(t *testing.T) {
 	cut := realKey[:len(realKey)-1]
 	u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, "data: "+cut)
+		_, _ = io.WriteString(w, "event: x\ndata: "+cut)
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}}
