@@ -30,14 +30,14 @@ func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 	if at.Reviewed {
 		found, err := notesInFiles(ctx, at.Repo, at.Default)
 		if err != nil {
-			h.tellNoNotes(err)
+			h.tell(run.EventTrouble, unreadNotes+err.Error())
 		}
 		notes = found
 	}
 	if h.cfg.MergedNotes != nil {
 		more, err := h.cfg.MergedNotes(ctx)
 		if err != nil {
-			h.tellNoNotes(err)
+			h.tell(run.EventTrouble, unreadNotes+err.Error())
 		}
 		notes = append(notes, more...)
 	}
@@ -56,11 +56,7 @@ func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 	return b.String()
 }
 
-func (h *Host) tellNoNotes(err error) {
-	if h.cfg.Emit != nil {
-		h.cfg.Emit(run.Event{Kind: run.EventTrouble, Text: "what earlier work noted could not be read: " + err.Error()})
-	}
-}
+const unreadNotes = "what earlier work noted could not be read: "
 
 // notesInFiles are those of the progress files that a commit holds: the archive's, whose
 // names begin with their day, and those that were left where they were.
