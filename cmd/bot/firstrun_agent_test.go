@@ -54,27 +54,6 @@ var claudeLayouts = map[string]struct {
 		n.write("bin/claude", "#!/bin/sh\nexport COLOR=1\nexec \""+n.home+"/tools/claude-real\" \"$@\"\n", 0o755)
 		n.write(".config/ralph/config.yml", "sandbox: {show: ["+n.home+"/tools]}\n", 0o644)
 	}},
-	// The managers stand in for the real ones: without the configuration in the home
-	// they know no version.
-	"asdf": {".asdf/shims", func(n *beginner, program string) {
-		place(n.t, program, n.home+"/.asdf/installs/claude/2.1.197/bin/claude")
-		n.write(".tool-versions", "claude 2.1.197\n", 0o644)
-		n.write(".asdf/shims/claude",
-			"#!/usr/bin/env bash\n# asdf-plugin: claude 2.1.197\nexec "+n.home+"/.asdf/bin/asdf exec \"claude\" \"$@\"\n", 0o755)
-		n.write(".asdf/bin/asdf", "#!/usr/bin/env bash\n"+`version=$(cut -d" " -f2 "$HOME/.tool-versions") || exit 126
-program=$HOME/.asdf/installs/claude/$version/bin/claude
-[ "$1" = which ] && exec echo "$program"
-shift 2; exec "$program" "$@"`+"\n", 0o755)
-	}},
-	"mise": {".local/share/mise/shims", func(n *beginner, program string) {
-		place(n.t, program, n.home+"/.local/share/mise/installs/claude/2.1.197/claude")
-		n.write(".config/mise/version", "2.1.197\n", 0o644)
-		n.write(".local/share/mise/shims/claude", "→ "+n.home+"/.local/bin/mise", 0)
-		n.write(".local/bin/mise", "#!/bin/sh\n"+`version=$(cat "$HOME/.config/mise/version") || exit 1
-program=$HOME/.local/share/mise/installs/claude/$version/claude
-[ "$1" = which ] && exec echo "$program"
-exec "$program" "$@"`+"\n", 0o755)
-	}},
 }
 
 // TestFirstRunOfEachInstallation: doctor starts it in the sandbox, it works a plan there,
@@ -84,7 +63,7 @@ func TestFirstRunOfEachInstallation(t *testing.T) {
 	for name, layout := range claudeLayouts {
 		for _, isolation := range []string{"bwrap", "auto", "none"} {
 			if plain := name == "the native installer"; isolation == "bwrap" && !plain ||
-				isolation == "none" && !plain && name != "a wrapper" && name != "asdf" {
+				isolation == "none" && !plain && name != "a wrapper" {
 				continue // to the file system bwrap is as auto; and none hides nothing but the home
 			}
 			t.Run(name+", "+isolation, func(t *testing.T) {
