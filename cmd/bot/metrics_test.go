@@ -75,14 +75,6 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-}
-
-// Attack: strangers find no figures where webhooks come in, and no profiles anywhere.
-func TestMetricsAreNotForStrangers(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	st.config.MetricsListen = "127.0.0.1:0"
-	s := st.serve()
 	if status, _ := ask(t, st.hookURL+"/metrics"); status != http.StatusNotFound {
 		t.Errorf("strangers get %d", status)
 	}

@@ -49,8 +49,6 @@ type Repo struct {
 	// Review is nil where the file does not say whether all of the work is read
 	// once more at the end.
 	Review *bool
-	// Evidence is EvidenceTask where a call of its own looks at each task.
-	Evidence string
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
 	AgentHistory *int
@@ -80,8 +78,6 @@ type Progress struct {
 	// Keep leaves the file on the branch when a run completes; otherwise a
 	// closing commit removes it.
 	Keep bool
-	// Archive has that commit move it to .ralph/archive instead.
-	Archive bool
 }
 
 // Plan says what becomes of an issue before it is worked.
@@ -96,10 +92,6 @@ type Plan struct {
 
 // The values of plan.approval.
 const (
-	// EvidenceTask: a call of its own looks at each task before it lands.
-	EvidenceTask = "task"
-	evidenceRun  = "run"
-
 	ApprovalRequired = "required"
 	approvalNone     = "none"
 )
@@ -114,10 +106,8 @@ type repoFile struct {
 	Loop     loopFile    `yaml:"loop"`
 	Roles    []roleFile  `yaml:"roles"`
 	Review   *bool       `yaml:"review"`
-	Evidence string      `yaml:"evidence"`
 	Progress struct {
-		Keep    bool `yaml:"keep"`
-		Archive bool `yaml:"archive"`
+		Keep bool `yaml:"keep"`
 	} `yaml:"progress"`
 	Agent struct {
 		History *whole `yaml:"history"`
@@ -169,12 +159,6 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 	if f.Base != "" && !branchName(f.Base) {
 		report("$.base", "%q is not the name of a branch", clip(f.Base))
 	}
-	if f.Progress.Keep && f.Progress.Archive {
-		report("$.progress.archive", "progress.keep leaves the file where it is; use one of the two")
-	}
-	if f.Evidence != "" && f.Evidence != EvidenceTask && f.Evidence != evidenceRun {
-		report("$.evidence", "%q is neither %s nor %s", clip(f.Evidence), evidenceRun, EvidenceTask)
-	}
 	if f.Plan.Ask != "" && f.Plan.Ask != "auto" && f.Plan.Ask != "never" {
 		report("$.plan.ask", "%q is neither auto nor never", clip(f.Plan.Ask))
 	}
@@ -198,12 +182,11 @@ func ParseRepo(source []byte) (Repo, []Problem) {
 		Gates:    gates(f.Gates, report),
 		Setup:    setup(f.Setup, report),
 		Quality:  quality(f.Quality, report),
-		Progress: Progress{Keep: f.Progress.Keep, Archive: f.Progress.Archive},
+		Progress: Progress{Keep: f.Progress.Keep},
 		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
 		Base:     f.Base,
 		Roles:    roles(f.Roles, report),
 		Review:   f.Review,
-		Evidence: f.Evidence,
 	}
 	if v := f.Agent.History; v != nil {
 		if *v < 0 || *v > maxAgentHistory {

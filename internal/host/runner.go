@@ -331,9 +331,6 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 		return handle, sandbox.Status{}, err
 	}
 	status, err := h.cfg.Sandbox.Inspect(ctx, handle)
-	if errors.Is(err, sandbox.ErrOtherNode) {
-		return handle, status, loop.ErrGone
-	}
 	if err != nil {
 		return handle, status, err
 	}
@@ -476,16 +473,7 @@ func (h *Host) Stop(ctx context.Context, lh loop.Handle, reason string) error {
 	if err != nil {
 		return err
 	}
-	return here(h.cfg.Sandbox.Stop(ctx, handle, reason))
-}
-
-// here takes it for done where the process is on another machine: nothing can
-// be done about it from this one.
-func here(err error) error {
-	if errors.Is(err, sandbox.ErrOtherNode) {
-		return nil
-	}
-	return err
+	return h.cfg.Sandbox.Stop(ctx, handle, reason)
 }
 
 // Abandon implements loop.Runner.
@@ -499,7 +487,7 @@ func (h *Host) Abandon(ctx context.Context, name string) error {
 		return nil // it did not get that far
 	}
 	if err := h.cfg.Sandbox.Stop(ctx, handle, "abandoned"); err != nil {
-		return here(err)
+		return err
 	}
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "abandoned"})
 	return h.discard(ctx, handle)
@@ -527,16 +515,15 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 // is up to [sandbox.DefaultOutputLimit], and a run has many starts.
 func (h *Host) discard(ctx context.Context, handle sandbox.Handle) error {
 	if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
-		return here(err)
+		return err
 	}
 	return h.dropOutput(handle, sandbox.Status{State: sandbox.Exited})
 }
 
-// dropOutput takes away the run directory of a start that this machine saw end. It may
-// be repeated.
+// dropOutput takes away the run directory of a start that has ended. It may be repeated.
 func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
 	if status.State != sandbox.Exited {
-		return nil // it is another machine's, or was never there
+		return nil // it was never there
 	}
 	if err := gitrepo.RemoveAll(filepath.Join(h.start(handle.Name), "run")); err != nil {
 		return fmt.Errorf("remove the output of %s: %w", handle.Name, err)

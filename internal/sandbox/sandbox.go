@@ -41,17 +41,12 @@ import (
 //
 // # Failure
 //
-// Errors are of the sandbox (engine away, disk full, wrong node), never of the
+// Errors are of the sandbox (engine away, disk full), never of the
 // command: a command that cannot be executed, crashes or is killed is a Status.
 // After an error every method may simply be called again. An engine that is
 // away is an error, not [Missing]: Missing means that the sandbox can tell that
 // there is no such start (any more), so that the caller may start anew under
 // another name.
-//
-// # Machines
-//
-// A handle names its node: an implementation answers [ErrOtherNode] for one of another
-// machine.
 //
 // sandboxtest holds what of this can be seen without knowing the engine; what
 // confinement means is tested beside each implementation.
@@ -147,8 +142,6 @@ func Isolated(s Sandbox) bool {
 
 // Errors a caller decides on.
 var (
-	// ErrOtherNode: the handle's command lives on another machine.
-	ErrOtherNode = errors.New("sandbox: the handle belongs to another node")
 	// ErrNameTaken: the name is in use by something that is not this start
 	// (a foreign container, or the same name with another RunDir).
 	ErrNameTaken = errors.New("sandbox: name is taken")
@@ -168,8 +161,6 @@ type Workspace struct {
 // Handle finds a start again, from any process, after any restart. It is plain
 // data; its JSON form is kept by callers, so fields are only ever added.
 type Handle struct {
-	// Node is the machine it runs on; "" means that any machine can reach it.
-	Node string `json:"node,omitempty"`
 	// Name is the name given to Start.
 	Name string `json:"name"`
 	// RunDir is the host directory of this start.

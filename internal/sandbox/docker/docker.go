@@ -70,8 +70,6 @@ type Options struct {
 	// Self is the program mounted as the shim; "" means this program. It must
 	// be a static Linux program.
 	Self string
-	// Node names this machine in handles; "" means its host name.
-	Node string
 	// UID and GID are the command's user where the bot is root; 0 means 1000.
 	// A bot that is not root runs the command as its own user.
 	UID, GID int
@@ -112,11 +110,6 @@ func New(o Options) (*Sandbox, error) {
 	}
 	if o.Self == "" {
 		if o.Self, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("docker sandbox: %w", err)
-		}
-	}
-	if o.Node == "" {
-		if o.Node, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("docker sandbox: %w", err)
 		}
 	}
@@ -293,7 +286,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	defer unlock()
 
-	h := sandbox.Handle{Node: s.opts.Node, Name: name, RunDir: spec.RunDir}
+	h := sandbox.Handle{Name: name, RunDir: spec.RunDir}
 	// A request of a dead process may still be under way in the engine: the
 	// name is taken before there is a container to be seen.
 	deadline := time.After(nameWait)
@@ -442,7 +435,7 @@ func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 
 func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
 	missing := sandbox.Status{State: sandbox.Missing}
-	d, noted, err := rundir.Find(h, s.opts.Node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return missing, err
 	}
@@ -544,7 +537,7 @@ func (s *Sandbox) awaitContainer(ctx context.Context, id string) error {
 
 // Logs implements sandbox.Sandbox.
 func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := rundir.Find(h, s.opts.Node)
+	d, _, err := rundir.Find(h)
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
 	}
@@ -584,7 +577,7 @@ func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
 }
 
 func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := rundir.Find(h, s.opts.Node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}

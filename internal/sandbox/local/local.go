@@ -50,8 +50,6 @@ type Options struct {
 	// Self is the program whose first argument "shim" makes it the shim; ""
 	// means this program.
 	Self string
-	// Node names this machine in handles; "" means its host name.
-	Node string
 	// Isolation says whether bubblewrap keeps commands apart; "" is auto.
 	Isolation Isolation
 	// Show are files and directories that commands may read, besides programs and what
@@ -65,10 +63,10 @@ type Options struct {
 
 // Sandbox implements sandbox.Sandbox with processes.
 type Sandbox struct {
-	self, node string
-	isolation  Isolation
-	shown      []string
-	hide       []string
+	self      string
+	isolation Isolation
+	shown     []string
+	hide      []string
 	// wrapper is found out when it is first asked for.
 	wrapper func() wrapper
 
@@ -77,19 +75,13 @@ type Sandbox struct {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
-// New makes the sandbox; it fails only where the machine does not tell its
-// name or the path of this program.
+// New makes the sandbox; it fails only where the machine does not tell the path of this program.
 func New(o Options) (*Sandbox, error) {
-	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, shown: o.Show, hide: o.Hide}
+	s := &Sandbox{self: o.Self, isolation: o.Isolation, shown: o.Show, hide: o.Hide}
 	s.wrapper = sync.OnceValue(func() wrapper { return probe(s.isolation) })
-	var err error
 	if s.self == "" {
+		var err error
 		if s.self, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("local sandbox: %w", err)
-		}
-	}
-	if s.node == "" {
-		if s.node, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("local sandbox: %w", err)
 		}
 	}
@@ -179,7 +171,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	defer unlock()
 
-	h := sandbox.Handle{Node: s.node, Name: name, RunDir: spec.RunDir}
+	h := sandbox.Handle{Name: name, RunDir: spec.RunDir}
 	// Without a word in the record nothing was started yet, or its shim is about to say
 	// so: the record decides which of two shims is the one.
 	if hist, err := d.History(); err != nil || !hist.ShimAt.IsZero() {
@@ -364,7 +356,7 @@ func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 }
 
 func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
-	d, noted, err := rundir.Find(h, s.node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return sandbox.Status{State: sandbox.Missing}, err
 	}
@@ -410,7 +402,7 @@ func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, e
 
 // Logs implements sandbox.Sandbox.
 func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := rundir.Find(h, s.node)
+	d, _, err := rundir.Find(h)
 	if err != nil {
 		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
 	}
@@ -430,7 +422,7 @@ func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) err
 	if err != nil || st.State != sandbox.Running {
 		return err
 	}
-	d, noted, err := rundir.Find(h, s.node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}
@@ -465,7 +457,7 @@ func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
 }
 
 func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := rundir.Find(h, s.node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}

@@ -274,18 +274,4 @@ func testUnknownHandle(t *testing.T, f *fixture) {
 	if err := errors.Join(f.box.Stop(t.Context(), unknown, "x"), f.box.Remove(t.Context(), unknown)); err != nil {
 		t.Errorf("stop and remove of an unknown start: %v", err)
 	}
-
-	foreign := h
-	foreign.Node = "another-machine"
-	_, inspectErr := f.box.Inspect(t.Context(), foreign)
-	_, waitErr := f.box.Wait(t.Context(), foreign)
-	_, logsErr := f.box.Logs(t.Context(), foreign, 0)
-	for what, err := range map[string]error{
-		"inspect": inspectErr, "wait": waitErr, "logs": logsErr,
-		"stop": f.box.Stop(t.Context(), foreign, "x"), "remove": f.box.Remove(t.Context(), foreign),
-	} {
-		if !errors.Is(err, sandbox.ErrOtherNode) {
-			t.Errorf("%s of a handle of another node: %v, want ErrOtherNode", what, err)
-		}
-	}
 }

@@ -102,11 +102,8 @@ func (d Dir) Enter(ctx context.Context, s Start) (noted Start, unlock func(), er
 }
 
 // Find gives the directory of a handle and what was noted there, nil where there is no such
-// start. A handle of another machine than node is sandbox.ErrOtherNode.
-func Find(h sandbox.Handle, node string) (Dir, *Start, error) {
-	if h.Node != "" && h.Node != node {
-		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, node)
-	}
+// start.
+func Find(h sandbox.Handle) (Dir, *Start, error) {
 	d := Dir(h.RunDir)
 	noted, found, err := d.Started()
 	if err != nil || !found || noted.Name != h.Name {
