@@ -191,7 +191,7 @@ func (s beginnings) key() (input, variable string) {
 	}
 }
 
-// workflowText is the workflow of the Action that docs/start.md shows, for this agent.
+// workflowText is the workflow of the Action that docs/action.md shows, for this agent.
 func (s beginnings) workflowText() string {
 	input, variable := s.key()
 	with := fmt.Sprintf("%s: '${{ secrets.%s }}'", input, variable)

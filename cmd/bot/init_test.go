@@ -47,17 +47,17 @@ func TestInitAsks(t *testing.T) {
 }
 
 // TestInitWritesTheWorkflowOfTheDocs: the workflow that is written is the one that
-// docs/start.md shows.
+// docs/action.md shows.
 func TestInitWritesTheWorkflowOfTheDocs(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/start.md")
+	doc, err := os.ReadFile("../../docs/action.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(doc), "```yaml\non: {issues:")
 	shown, _, closed := strings.Cut(rest, "```")
 	if !ok || !closed {
-		t.Fatal("docs/start.md shows no workflow")
+		t.Fatal("docs/action.md shows no workflow")
 	}
 	if diff := cmp.Diff("on: {issues:"+shown, beginnings{agent: "claude"}.workflowText()); diff != "" {
 		t.Error(diff)
