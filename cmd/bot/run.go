@@ -610,7 +610,7 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 
 // gated says whether commands reach nothing but the gateway.
 func (c *runCmd) gated() bool {
-	return config.Sandbox{Kind: c.Sandbox, LocalIsolation: c.LocalIsolation}.Gated()
+	return config.Place{Kind: c.Sandbox, LocalIsolation: c.LocalIsolation}.Gated()
 }
 
 // upstreams are the endpoints that the agent's requests go to, with the key of the
