@@ -22,13 +22,13 @@ type Attempt struct {
 
 // RecordAttempt adds an attempt to Recent Attempts, each part on one line.
 func (d *Doc) RecordAttempt(a Attempt) error {
-	text := fmt.Sprintf("### Iteration %d", a.Iteration)
+	lines := []string{fmt.Sprintf("### Iteration %d", a.Iteration)}
 	for _, part := range [...][2]string{{"Tried", a.Tried}, {"Result", a.Result}, {"Next", a.Next}} {
 		if s := inline(part[1], maxLine); s != "" {
-			text += d.eol() + "- " + part[0] + ": " + s
+			lines = append(lines, "- "+part[0]+": "+s)
 		}
 	}
-	return d.appendTo(SectionAttempts, text)
+	return d.appendTo(SectionAttempts, strings.Join(lines, d.eol()))
 }
 
 // Attempts reads Recent Attempts: what stands under each heading "Iteration N",
