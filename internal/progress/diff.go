@@ -160,24 +160,15 @@ func reworded(a, b *task) bool {
 // of a. The same id and title are the same task; then titles count before ids: whoever
 // renumbers a list means its tasks, not its numbers.
 func match(a, b []task) (to, others []int) {
-	to = slices.Repeat([]int{-1}, len(a))
-	taken := make([]bool, len(b))
-	for _, key := range [...]func(t *task) string{
+	to = Match(a, b,
 		func(t *task) string { return t.ID + " " + t.Title },
 		func(t *task) string { return " " + t.Title },
 		func(t *task) string { return t.ID },
-	} {
-		at := make(map[string][]int)
-		for i := range b {
-			if k := key(&b[i]); !taken[i] && k != "" {
-				at[k] = append(at[k], i)
-			}
-		}
-		for i := range a {
-			if is := at[key(&a[i])]; to[i] < 0 && len(is) > 0 {
-				to[i], taken[is[0]] = is[0], true
-				at[key(&a[i])] = is[1:]
-			}
+	)
+	taken := make([]bool, len(b))
+	for _, k := range to {
+		if k >= 0 {
+			taken[k] = true
 		}
 	}
 	for i := range b {
@@ -186,6 +177,28 @@ func match(a, b []task) (to, others []int) {
 		}
 	}
 	return to, others
+}
+
+// Match says for each of a which of b it is, or -1: the first that is left with the same key,
+// by one kind of key after the other. Nothing is found by an empty one.
+func Match[T any](a, b []T, keys ...func(*T) string) []int {
+	to, taken := slices.Repeat([]int{-1}, len(a)), make([]bool, len(b))
+	for _, key := range keys {
+		at := make(map[string][]int)
+		for i := range b {
+			if k := key(&b[i]); !taken[i] && k != "" {
+				at[k] = append(at[k], i)
+			}
+		}
+		for i := range a {
+			k := key(&a[i])
+			if is := at[k]; to[i] < 0 && len(is) > 0 {
+				to[i], taken[is[0]] = is[0], true
+				at[k] = is[1:]
+			}
+		}
+	}
+	return to
 }
 
 // section is the text that a heading of level 1 or 2 owns, or that stands before the

@@ -443,9 +443,7 @@ func titleText(s string) string {
 	if at, mark, _ := suffix(s); mark != "" {
 		s = s[:at] + `\` + s[at:]
 	}
-	_, _, priority := scanPriority(s)
-	_, _, flag := scanFlag(s)
-	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
+	if m := tagRE().FindStringSubmatchIndex(s + " "); m != nil && m[4] < 0 { // a mark may follow
 		s = `\` + s
 	}
 	return orUntitled(s)
