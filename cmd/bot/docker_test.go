@@ -432,7 +432,6 @@ func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 			if err != nil || found.Container.State.Status != container.StateRunning {
 				t.Fatalf("%s is %+v, %v", what, found.Container.State, err)
 			}
-			hardened(t, found.Container)
 
 			p = st.serveProgram(exe)
 			told, err := os.OpenFile(pipe, os.O_WRONLY, 0)
@@ -456,37 +455,6 @@ func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 			e.expect(st, starts)
 			e.nothingLeft(exe)
 		})
-	}
-}
-
-// hardened looks at an agent's container from outside.
-func hardened(t testing.TB, c container.InspectResponse) {
-	t.Helper()
-	h := c.HostConfig
-	if uid, _, _ := strings.Cut(c.Config.User, ":"); uid == "" || uid == "0" || uid == "root" {
-		t.Errorf("user %q", c.Config.User)
-	}
-	if h.NetworkMode != "none" || !h.ReadonlyRootfs || h.Privileged || !slices.Equal(h.CapDrop, []string{"ALL"}) ||
-		len(h.CapAdd) != 0 ||
-		!slices.Contains(h.SecurityOpt, "no-new-privileges") {
-		t.Errorf("network %q, read-only root %v, privileged %v, capabilities dropped %v, added %v, security %v",
-			h.NetworkMode, h.ReadonlyRootfs, h.Privileged, h.CapDrop, h.CapAdd, h.SecurityOpt)
-	}
-	if h.Memory <= 0 || h.PidsLimit == nil || *h.PidsLimit <= 0 || h.NanoCPUs <= 0 {
-		t.Errorf("memory %d, processes %v, cpus %d", h.Memory, h.PidsLimit, h.NanoCPUs)
-	}
-	var writable []string
-	for _, m := range c.Mounts {
-		if m.RW {
-			writable = append(writable, m.Destination)
-		}
-		if strings.Contains(m.Source, "docker.sock") {
-			t.Errorf("the engine's socket is mounted at %s", m.Destination)
-		}
-	}
-	slices.Sort(writable)
-	if diff := gocmp.Diff([]string{"/run/cache", "/run/ralph", "/workspace"}, writable); diff != "" {
-		t.Errorf("writable mounts: %s", diff)
 	}
 }
 
