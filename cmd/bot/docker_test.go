@@ -6,10 +6,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -20,7 +22,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/events"
@@ -211,55 +212,56 @@ func newDockerStage(t testing.TB, set setting) *stage {
 	return st
 }
 
-// serveProgram starts `bot serve` and waits until it serves; env is added to
-// its environment.
+// serveProgram starts `bot serve`, which says in its log where it listens, and waits until it serves; env is added to its
+// environment.
 func (st *stage) serveProgram(exe string, env ...string) *process {
 	st.t.Helper()
-	c := st.config
-	var gates []map[string]any
-	for _, g := range c.Gates {
-		gates = append(gates, map[string]any{"name": g.Name, "run": g.Run, "when": g.When, "timeout": g.Timeout.String()})
-	}
-	text, err := yaml.Marshal(map[string]any{
-		"listen": c.Listen,
-		"github": map[string]any{
-			"api_url": c.GitHub.APIURL, "graphql_url": c.GitHub.GraphQLURL, "web_url": c.GitHub.WebURL, "app_id": c.GitHub.AppID,
-		},
-		"data_dir": c.DataDir,
-		"agent": map[string]any{
-			"name": c.Agent.Name, "model": c.Agent.Model, "script_file": c.Agent.ScriptFile, "path": c.Agent.Path,
-			"command": c.Agent.Command,
-		},
-		"model": map[string]any{"base_url": c.Model.BaseURL},
-		"sandbox": map[string]any{
-			"kind": c.Sandbox.Kind, "image": c.Sandbox.Image, "cpus": c.Sandbox.CPUs,
-			"memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files,
-		},
-		"limits": map[string]any{
-			"iteration_timeout": c.Limits.IterationTimeout.String(), "task_attempts": c.Limits.TaskAttempts,
-		},
-		"gates":  gates,
-		"egress": map[string]any{"allow": c.Egress},
-		"log":    map[string]any{"level": "info"}, // it tells where the server listens
-	})
-	if err != nil {
-		st.t.Fatal(err)
-	}
-	file := filepath.Join(st.dir, "ralph.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		st.t.Fatal(err)
-	}
-	p := st.command(exe, "serve", "--config", file)
+	p := st.command(exe, "serve", "--config", st.writeConfig())
+	close(p.lines)
 	p.cmd.Env = append(p.cmd.Env, env...)
-	st.startCommand(p)
+	listens := make(chan string, 1)
+	p.cmd.Stderr = &logReader{to: p.cmd.Stderr, listens: listens}
+	if err := p.cmd.Start(); err != nil {
+		st.t.Fatal(err)
+	}
 	st.t.Cleanup(func() {
 		if p.cmd.ProcessState == nil {
 			p.kill(st.t)
 		}
 	})
-	st.waitHealthy(p)
+	select {
+	case p.addr = <-listens:
+	case <-st.t.Context().Done():
+		st.t.Fatal("the server did not say where it listens")
+	}
 	st.hook(p.addr)
 	return p
+}
+
+// logReader passes on a log and reads in it where a server listens.
+type logReader struct {
+	to      io.Writer
+	listens chan<- string
+	line    []byte
+}
+
+var listenSaid = regexp.MustCompile(`"listen":"([^"]+)"`)
+
+func (r *logReader) Write(p []byte) (int, error) {
+	r.line = append(r.line, p...)
+	for {
+		line, rest, ok := bytes.Cut(r.line, []byte("\n"))
+		if !ok {
+			return r.to.Write(p)
+		}
+		if said := listenSaid.FindSubmatch(line); said != nil {
+			select {
+			case r.listens <- string(said[1]):
+			default: // said already
+			}
+		}
+		r.line = rest
+	}
 }
 
 // kill ends the process without warning and waits for it.
