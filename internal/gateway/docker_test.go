@@ -65,8 +65,8 @@ func contained(
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := box.Prepare(t.Context(), t.TempDir())
-	if err != nil {
+	tree := t.TempDir()
+	if err := box.Prepare(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	spec := sandbox.Spec{
@@ -126,7 +126,7 @@ func serve(t *testing.T, dir string, h http.Handler) *Server {
 func proxied(env map[string]string) map[string]string {
 	proxy := url.URL{
 		Scheme: "http", User: url.UserPassword(ProxyUser, netToken),
-		Host: fmt.Sprintf("127.0.0.1:%d", sandbox.DefaultGatewayPort),
+		Host: fmt.Sprintf("127.0.0.1:%d", sandbox.GatewayPort),
 	}
 	out := map[string]string{"HTTP_PROXY": proxy.String(), "HTTPS_PROXY": proxy.String(), "NO_PROXY": "127.0.0.1"}
 	maps.Copy(out, env)
@@ -238,7 +238,7 @@ func TestG3HijackedAgentInAContainer(t *testing.T) {
 	}
 	s := serve(t, shortDir(t), h)
 	got := attempts(t, s.Dir(), proxied(map[string]string{
-		"ANTHROPIC_BASE_URL": fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort), "ANTHROPIC_API_KEY": runToken,
+		"ANTHROPIC_BASE_URL": fmt.Sprintf("http://127.0.0.1:%d", sandbox.GatewayPort), "ANTHROPIC_API_KEY": runToken,
 		"OTHER_TOKEN": Token([]byte("key"), "r1-2"),
 	}), "model")
 	const fits = `REACHED: {"type":"message"`
@@ -307,7 +307,7 @@ func TestProxyWaitsForTheGateway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		for {
-			r, err := box.Logs(ctx, h, 0)
+			r, err := h.Stdout(0)
 			if err != nil {
 				t.Fatal(err)
 			}
