@@ -199,12 +199,11 @@ func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)
 	}
-	ws, err := box.Prepare(ctx, tree)
-	if err != nil {
-		return "", err
+	if err := box.Prepare(ctx, tree); err != nil {
+		return "", fmt.Errorf("prepare a directory for the agent: %w", err)
 	}
 	spec := sandbox.Spec{
-		Argv: cmd.Version, Programs: cmd.Programs, Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: ws,
+		Argv: cmd.Version, Programs: cmd.Programs, Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: tree,
 		RunDir: filepath.Join(dir, "run"), Image: image, OnOwnerDeath: sandbox.KillWithOwner,
 	}
 	for _, m := range cmd.Mounts {
@@ -223,7 +222,7 @@ func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image
 		return "", fmt.Errorf("%s, exit code %d: %s", strings.ReplaceAll(string(status.Reason), "_", " "), status.ExitCode,
 			run.PrintableLine(strs.OneLine(status.Detail+" "+status.Stderr)))
 	}
-	logs, err := box.Logs(ctx, h, 0)
+	logs, err := h.Stdout(0)
 	if err != nil {
 		return "", err
 	}
