@@ -354,7 +354,8 @@ func TestNoConnectionCostsNothing(t *testing.T) {
 	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
 	for range 3 {
 		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key",
-			runToken)); resp.status != http.StatusBadGateway {
+			runToken)); resp.status != http.StatusBadGateway ||
+			!strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
 	}
