@@ -240,7 +240,7 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := exchangeOf(r.Context())
 			if !x.sent.Load() {
-				x.settle(r.Context(), spend.Use{})
+				x.settle(r.Context(), spend.Tokens{})
 			}
 			message := "the model endpoint cannot be reached: " + err.Error()
 			if own, ok := errors.AsType[refusal](err); ok {
@@ -264,7 +264,7 @@ func (x *exchange) answered(r *http.Response) {
 	switch {
 	case x.admission == nil:
 	case r.StatusCode >= http.StatusMultipleChoices:
-		x.settle(ctx, spend.Use{})
+		x.settle(ctx, spend.Tokens{})
 	case !plainAnswer(r): // all of it is charged
 	default:
 		r.Body = &tapped{
@@ -290,13 +290,13 @@ func (x *exchange) count(ctx context.Context, u *usage) {
 func (x *exchange) close(ctx context.Context) {
 	defer x.release()
 	if x.admission != nil && !x.settled {
-		_ = x.admission.SettleCut(ctx, spend.Use{}) // see settle
+		_ = x.admission.SettleCut(ctx, spend.Tokens{}) // see settle
 	}
 }
 
 // settle writes down what a request used. Where that fails nothing could be done about it
 // here: the disk is full, and the run ends by that.
-func (x *exchange) settle(ctx context.Context, u spend.Use) {
+func (x *exchange) settle(ctx context.Context, u spend.Tokens) {
 	x.settled = true
 	if x.admission != nil {
 		_ = x.admission.Settle(ctx, u)
