@@ -58,7 +58,7 @@ func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
 // keepTranscript keeps what the agent of a start was told and said, once it has ended.
 func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) {
 	if h.cfg.Transcripts != nil {
-		h.tellUnkept(ctx, "the transcript of a call", h.transcribe(ctx, handle, status, s))
+		h.tellUnkept(ctx, "the transcript of a call", h.transcribe(handle, status, s))
 	}
 }
 
@@ -69,9 +69,7 @@ func (h *Host) tellUnkept(ctx context.Context, what string, err error) {
 	}
 }
 
-func (h *Host) transcribe(
-	ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus,
-) (err error) {
+func (h *Host) transcribe(handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) (err error) {
 	dir := h.start(handle.Name)
 	var st transcript.Start
 	if found, err := readNote(filepath.Join(dir, startFile), &st); err != nil || !found {
@@ -123,13 +121,11 @@ func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
 // keepCheck keeps the whole output of a check that has ended.
 func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result) {
 	if h.cfg.Transcripts != nil {
-		h.tellUnkept(ctx, "the output of a check", h.storeCheck(ctx, handle, status, r))
+		h.tellUnkept(ctx, "the output of a check", h.storeCheck(handle, status, r))
 	}
 }
 
-func (h *Host) storeCheck(
-	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
-) (err error) {
+func (h *Host) storeCheck(handle sandbox.Handle, status sandbox.Status, r gate.Result) (err error) {
 	var c transcript.Check
 	if found, err := readNote(filepath.Join(h.start(handle.Name), checkFile), &c); err != nil || !found {
 		return err
