@@ -109,7 +109,7 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 			return err
 		}
 	} else {
-		report.print(forPeople(io.out))
+		report.print(io.out)
 	}
 	if broken > 0 {
 		return ended{run.ExitUsage}
@@ -250,7 +250,7 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (backend agent
 	if cfg.Sandbox.Image == "" {
 		kind = config.SandboxLocal
 	}
-	if backend, err = lookupAgent(ctx, cfg.Agent.Name, kind, agentOptions(cfg, self)); err != nil {
+	if backend, err = lookupAgent(cfg.Agent.Name, kind, agentOptions(cfg, self)); err != nil {
 		return nil, "", err
 	}
 	var box sandbox.Sandbox

@@ -222,7 +222,7 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	backend, err := lookupAgent(ctx, cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
+	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
 	if err != nil {
 		return nil, err
 	}
