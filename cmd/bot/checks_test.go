@@ -75,7 +75,7 @@ exit 1
 		change: nothingOnce,
 		gates: []config.Gate{
 			{
-				Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Advisory: true, Timeout: time.Minute,
+				Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Blocking: new(false), Timeout: time.Minute,
 			},
 			{Name: "words", Run: fails, When: "task", Timeout: time.Minute},
 		},

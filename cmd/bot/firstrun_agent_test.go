@@ -30,17 +30,6 @@ var claudeLayouts = map[string]struct {
 		n.write("bin/claude", "#!/bin/sh\nexport COLOR=1\nexec \""+n.home+"/tools/claude-real\" \"$@\"\n", 0o755)
 		n.write(".config/ralph/config.yml", "sandbox: {show: ["+n.home+"/tools]}\n", 0o644)
 	}},
-	// The manager stands in for the real one: without the configuration in the home it knows no version.
-	"asdf": {".asdf/shims", func(n *beginner, program string) {
-		place(n.t, program, n.home+"/.asdf/installs/claude/2.1.197/bin/claude")
-		n.write(".tool-versions", "claude 2.1.197\n", 0o644)
-		n.write(".asdf/shims/claude",
-			"#!/usr/bin/env bash\n# asdf-plugin: claude 2.1.197\nexec "+n.home+"/.asdf/bin/asdf exec \"claude\" \"$@\"\n", 0o755)
-		n.write(".asdf/bin/asdf", "#!/usr/bin/env bash\n"+`version=$(cut -d" " -f2 "$HOME/.tool-versions") || exit 126
-program=$HOME/.asdf/installs/claude/$version/bin/claude
-[ "$1" = which ] && exec echo "$program"
-shift 2; exec "$program" "$@"`+"\n", 0o755)
-	}},
 }
 
 // TestFirstRunOfEachInstallation: doctor starts it in the sandbox, it works a plan there,

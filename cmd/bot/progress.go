@@ -142,7 +142,7 @@ func (c *showCmd) Run(io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, newShown(f, p))
 	}
-	return showPlan(forPeople(io.out), f, p)
+	return showPlan(io.out, f, p)
 }
 
 func newShown(f *formats.File, p formats.Plan) shown {

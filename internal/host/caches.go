@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // Build caches hold what is executed later: who can write one decides what its
@@ -75,7 +75,7 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 	if err := h.fill(ctx, s, level, filling); err != nil {
 		return "", fmt.Errorf("copy what the default branch left: %w", err)
 	}
-	if _, err := h.cfg.Sandbox.Prepare(ctx, filling); err != nil {
+	if err := h.cfg.Sandbox.Prepare(ctx, filling); err != nil {
 		return "", fmt.Errorf("make a cache: %w", err)
 	}
 	if err := os.Rename(filling, dir); err != nil {
@@ -89,7 +89,7 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
 	from := h.cacheDir(cacheBase)
 	if _, err := os.Lstat(from); level == cacheCheck && err == nil {
-		if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: from}); err != nil {
+		if err := fstree.OpenUp(ctx, from); err != nil {
 			return err
 		}
 	} else if from = h.cfg.Caches.set(s.SetupKey); level == cacheSetup || !h.kept(s.SetupKey) {
@@ -228,7 +228,7 @@ func (h *Host) keep(ctx context.Context, level, key string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) || key == "" {
 		return nil // kept before, or nothing is
 	}
-	if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: from}); err != nil {
+	if err := fstree.OpenUp(ctx, from); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
 	}
 	if most := h.cfg.Caches.MaxBytes; most > 0 && treeSize(ctx, from) > most {

@@ -271,24 +271,21 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired,
-		KeepProgress: repo.Progress.Keep, Quality: repo.Quality, Egress: repo.Egress,
+		KeepProgress: repo.Progress.Keep, Quality: repo.Quality.Gates(), Egress: repo.Egress,
 	}
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
 	set.Protected = repo.Protected
-	for name, role := range repo.Roles {
+	for _, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}
 		}
-		set.Roles[name] = loop.RoleSettings(role)
+		set.Roles[role.Name] = loop.RoleSettings{Model: role.Model, MaxTurns: role.MaxTurns, DenyTools: role.DenyTools}
 	}
-	if len(repo.Gates) == 0 {
+	if set.Gates = config.Gates(repo.Gates); len(set.Gates) == 0 {
 		set.Gates = h.cfg.Gates
-	}
-	for _, g := range repo.Gates {
-		set.Gates = append(set.Gates, g.Gate())
 	}
 	return set, repo, nil
 }

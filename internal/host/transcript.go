@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/gate"
@@ -90,12 +88,12 @@ func (h *Host) transcribe(
 		return err
 	}
 	defer func() { err = errors.Join(err, prompt.Close()) }()
-	stdout, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
+	stdout, err := handle.Stdout(0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stdout.Close()) }()
-	stderr, err := openStderr(handle.RunDir, status)
+	stderr, err := handle.Stderr()
 	if err != nil {
 		return err
 	}
@@ -104,27 +102,6 @@ func (h *Host) transcribe(
 		return err
 	}
 	return os.Remove(filepath.Join(dir, startFile))
-}
-
-// openStderr gives what the sandbox keeps of stderr beside stdout, or the end of
-// it that the status tells.
-func openStderr(runDir string, status sandbox.Status) (io.ReadCloser, error) {
-	root, err := os.OpenRoot(runDir)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return io.NopCloser(strings.NewReader(status.Stderr)), nil
-		}
-		return nil, err
-	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Lstat("stderr")
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		return io.NopCloser(strings.NewReader(status.Stderr)), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return root.Open("stderr")
 }
 
 // checkFile holds, in a start's directory, what is kept of a check beside its
@@ -159,7 +136,7 @@ func (h *Host) storeCheck(
 	}
 	c.Started, c.Finished = status.StartedAt, status.FinishedAt
 	c.Passed, c.ExitCode, c.Reason = r.Passed, r.ExitCode, r.Reason
-	out, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
+	out, err := handle.Stdout(0)
 	if err != nil {
 		return err
 	}

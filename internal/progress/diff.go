@@ -81,15 +81,16 @@ type Delta struct {
 // section is compared task by task; every other one is a text.
 func Diff(was, now *Doc) Delta {
 	d := diffTasks(was.tasks, now.tasks)
-	before, after := was.texts(), now.texts()
-	for _, s := range after.list {
-		if !sameText(before.text(s.key), s.text) {
-			d.add(ChangeSection, "", s.title)
+	names, before := was.texts()
+	more, after := now.texts()
+	for _, name := range more {
+		if !sameText(string(before[name]), string(after[name])) {
+			d.add(ChangeSection, "", name)
 		}
 	}
-	for _, s := range before.list {
-		if _, has := after.at[s.key]; !has && !sameText(s.text, "") {
-			d.add(ChangeSection, "", s.title)
+	for _, name := range names {
+		if _, has := after[name]; !has && !sameText(string(before[name]), "") {
+			d.add(ChangeSection, "", name)
 		}
 	}
 	return d
@@ -201,55 +202,36 @@ func Match[T any](a, b []T, keys ...func(*T) string) []int {
 	return to
 }
 
-// section is the text that a heading of level 1 or 2 owns, or that stands before the
-// first one.
-type section struct{ key, title, text string }
-
-// sections are those of a document that hold no tasks. Those of one name are one.
-type sections struct {
-	list []section
-	at   map[string]int
-}
-
-func (ss sections) text(key string) string {
-	if i, ok := ss.at[key]; ok {
-		return ss.list[i].text
-	}
-	return ""
-}
-
-func (d *Doc) texts() sections {
-	out := sections{at: make(map[string]int)}
-	start, title, key := 0, "(top)", ""
-	titles, next := 0, 0 // next is the first task behind start
+// texts are the sections that hold no tasks: what a heading of level 1 or 2 owns, or what
+// stands before the first. Those of one name are one.
+func (d *Doc) texts() (names []string, text map[string][]byte) {
+	text = make(map[string][]byte)
+	start, name, next := 0, "top", 0 // next is the first task behind start
 	end := func(stop int) {
 		from := next
 		for next < len(d.tasks) && d.tasks[next].box < stop {
 			next++
 		}
-		if next > from || key == fold(SectionTasks) {
+		if next > from || name == SectionTasks {
 			return
 		}
-		i, ok := out.at[key]
-		if !ok {
-			i = len(out.list)
-			out.at[key], out.list = i, append(out.list, section{key: key, title: title})
+		if _, has := text[name]; !has {
+			names = append(names, name)
 		}
-		out.list[i].text += string(d.src[start:stop])
+		text[name] = append(text[name], d.src[start:stop]...)
 	}
 	for _, h := range d.heads {
 		if h.level > 2 {
 			continue
 		}
 		end(h.start)
-		start, title, key = h.body, h.text, fold(Canonical(h.text))
-		if h.level == 1 { // the title is text of its own
-			titles++
-			start, key = h.start, "# "+strconv.Itoa(titles)
+		start, name = h.body, Canonical(h.text)
+		if h.level == 1 {
+			start, name = h.start, "title"
 		}
 	}
 	end(len(d.src))
-	return out
+	return names, text
 }
 
 func sameText(a, b string) bool {
