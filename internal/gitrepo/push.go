@@ -34,10 +34,13 @@ func (r *Repo) Push(ctx context.Context, branch string) (remote string, err erro
 		},
 		personal: true,
 	})
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		return remote, nil
+	case ctx.Err() == nil:
 		err = pushError(remote, branch, err)
 	}
-	return remote, err
+	return "", err
 }
 
 // PushRemote is the remote that a branch is pushed to: what git's own settings
