@@ -15,6 +15,7 @@ require (
 	github.com/google/go-cmp v0.7.0 // tests: compares
 	github.com/google/go-github/v60 v60.0.0 // REST; in ghapp and handlers only
 	github.com/hinshun/vt10x v0.0.0-20220301184237-5011da428d02 // tests: what stands on a screen; it has no releases
+	github.com/jotaen/kong-completion v0.0.4 // completes commands and flags in shells, from the same struct
 	github.com/mattn/go-runewidth v0.0.31 // how many columns a text takes
 	github.com/moby/moby/api v1.56.1 // the types of the engine's API
 	github.com/moby/moby/client v0.6.2 // the Docker engine; in sandbox/docker only
@@ -59,6 +60,8 @@ require (
 	github.com/google/go-querystring v1.1.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/gregjones/httpcache v0.0.0-20190611155906-901d90724c79 // indirect
+	github.com/hashicorp/errwrap v1.1.0 // indirect
+	github.com/hashicorp/go-multierror v1.1.1 // indirect
 	github.com/hashicorp/golang-lru v0.6.0 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
@@ -71,12 +74,14 @@ require (
 	github.com/opencontainers/image-spec v1.1.1 // indirect
 	github.com/patrickmn/go-cache v2.1.0+incompatible // indirect
 	github.com/pkg/errors v0.9.1 // indirect
+	github.com/posener/complete v1.2.3 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/rcrowley/go-metrics v0.0.0-20201227073835-cf1acfcdf475 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
+	github.com/riywo/loginshell v0.0.0-20200815045211-7d26008be1ab // indirect
 	github.com/shurcooL/githubv4 v0.0.0-20240120211514-18a1ae0e79dc // indirect
 	github.com/shurcooL/graphql v0.0.0-20181231061246-d48a9a75455f // indirect
 	github.com/tidwall/match v1.1.1 // indirect

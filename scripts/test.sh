@@ -153,4 +153,4 @@ step "the Action, with act as GitHub's runner (-tags act)" suite act
 step "a release (-tags release)" suite release
 step "macOS" env GOOS=darwin CGO_ENABLED=0 go vet ./...
 step "kills and chaos" make crash
-step "limits, crowds and memory" make load
+step "limits and memory" make load

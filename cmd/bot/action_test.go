@@ -272,40 +272,6 @@ func TestActionLabelBecomesPullRequest(t *testing.T) {
 	}
 }
 
-// Jobs share no memory, and yet a stranger is told once.
-func TestActionRefusesWhoMayNotWrite(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: writesAll})
-	r.user("eve", ghsim.RoleTriage)
-	issue, err := r.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.relabel(issue, "eve")
-	got := r.job("issues", r.event("labeled")).step()
-	if got.code != 0 || got.outputs["end_reason"] != action.EndRefused {
-		t.Errorf("exit code %d, outputs %v", got.code, got.outputs)
-	}
-	if !strings.Contains(got.log, "::warning title=Ralph did not start::eve cannot") {
-		t.Errorf("the log:\n%s", got.log)
-	}
-	for range 2 {
-		r.job("issue_comment", r.commented(issue.Number, "eve", "/ralph start")).step()
-	}
-	if prs, err := r.sim.PRs(person, repoOf); err != nil || len(prs) != 0 {
-		t.Errorf("%v, %v", prs, err)
-	}
-	told := 0
-	for _, said := range r.said(issue.Number) {
-		if strings.Contains(said, "has the role `triage`") {
-			told++
-		}
-	}
-	if told != 1 {
-		t.Errorf("said %q", r.said(issue.Number))
-	}
-}
-
 // stuckOnTwo does the first task, and works on the second without end.
 const stuckOnTwo = `model: scripted
 tasks:
@@ -347,94 +313,59 @@ func (j *job) until(said string) (cmd *exec.Cmd, rest func() string) {
 // 7.5 s after SIGINT before it sends SIGTERM.
 const writesOfRunner = 5
 
-func TestI7CancelledJobSavesAndTheNextGoesOn(t *testing.T) {
+// TestStoppedJobIsFinishedAndTheNextGoesOn: a job that is cancelled saves what it has and tells; one that is killed says
+// nothing, and the step that finishes tells people. The same event in another job goes on where the branch is.
+func TestStoppedJobIsFinishedAndTheNextGoesOn(t *testing.T) {
 	t.Parallel()
-	r := newRunner(t, setting{script: stuckOnTwo})
-	event := r.labelled("Say hello", threeTasks)
-	first := r.job("issues", event)
-	cmd, rest := first.until("::group::Iteration 2")
-	before := len(r.writes())
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	log := rest()
-	_ = cmd.Wait() // its exit code tells
-	if n := len(r.writes()) - before; n > writesOfRunner {
-		t.Errorf("ending in order took %d writes, the runner waits for %d", n, writesOfRunner)
-	}
-	got := first.ended(cmd.ProcessState.ExitCode(), log)
-	if got.code != run.ExitInterrupted || got.outputs["end_reason"] != string(run.EndCancelled) ||
-		got.outputs["tasks_done"] != "1" {
-		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	pr := r.onlyPR()
-	if len(pr.Commits) == 0 || pr.Commits[0].Subject != wantSubjects[0] || pr.HeadOID != got.outputs["head_sha"] {
-		t.Errorf("on the branch are %q at %s, outputs %v", subjects(pr.Commits), pr.HeadOID, got.outputs)
-	}
-	for _, want := range []string{"- [x] T1 Write one", "- [ ] T2 Write two"} {
-		if !strings.Contains(pr.Body, want) {
-			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
-		}
-	}
+	for name, signal := range map[string]os.Signal{"cancelled": os.Interrupt, "killed": os.Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRunner(t, setting{script: stuckOnTwo})
+			event := r.labelled("Say hello", threeTasks)
+			first := r.job("issues", event)
+			cmd, rest := first.until("::group::Iteration 2")
+			before := len(r.writes())
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			log := rest()
+			_ = cmd.Wait() // its exit code tells
+			got, code := first.ended(cmd.ProcessState.ExitCode(), log), run.ExitInterrupted
+			if signal == os.Kill {
+				if len(got.outputs) != 0 {
+					t.Errorf("outputs of a step that was killed: %v", got.outputs)
+				}
+				r.with["mode"] = "finish"
+				got, code = first.step(), run.ExitCancelled
+				delete(r.with, "mode")
+				if comments := r.issue(1).Comments; len(comments) != 1 ||
+					!strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
+					t.Errorf("comments: %v", comments)
+				}
+			} else if n := len(r.writes()) - before; n > writesOfRunner || got.outputs["tasks_done"] != "1" {
+				t.Errorf("ending in order took %d writes, the runner waits for %d; outputs %v", n, writesOfRunner, got.outputs)
+			}
+			pr := r.onlyPR()
+			if got.code != code || got.outputs["end_reason"] != string(run.EndCancelled) || got.outputs["pr_url"] != pr.URL {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			for _, want := range []string{"- [x] T1 Write one", "- [ ] T2 Write two"} {
+				if !strings.Contains(pr.Body, want) {
+					t.Errorf("the description lacks %q:\n%s", want, pr.Body)
+				}
+			}
 
-	// The same event in another job: it goes on where the branch is.
-	r.rewrite(writesAll)
-	got = r.job("issues", event).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["pr_number"] != fmt.Sprint(pr.Number) {
-		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	pr = r.onlyPR()
-	once := slices.DeleteFunc(subjects(pr.Commits), func(s string) bool { return s == "chore: record what was tried" })
-	if diff := gocmp.Diff(wantSubjects, once); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// A job that is killed says nothing. The step that finishes tells people, and the next
-// job goes on where the branch is.
-func TestKilledJobIsFinishedAndTheNextGoesOn(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: stuckOnTwo})
-	event := r.labelled("Say hello", threeTasks)
-	first := r.job("issues", event)
-	cmd, rest := first.until("::group::Iteration 2")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	rest()
-	_ = cmd.Wait() // it was killed
-	if outputs := first.ended(0, "").outputs; len(outputs) != 0 {
-		t.Errorf("outputs of a step that was killed: %v", outputs)
-	}
-	r.with["mode"] = "finish"
-	got := first.step()
-	if got.code != run.ExitCancelled || got.outputs["end_reason"] != string(run.EndCancelled) ||
-		got.outputs["pr_url"] != r.onlyPR().URL {
-		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	if comments := r.issue(1).Comments; len(comments) != 1 ||
-		!strings.Contains(comments[0].Body, "the workflow run was cancelled, or its runner gave up") {
-		t.Errorf("comments: %v", comments)
-	}
-	delete(r.with, "mode")
-	r.rewrite(writesAll)
-	got = r.job("issues", event).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "3" {
-		t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	once := slices.DeleteFunc(subjects(r.onlyPR().Commits),
-		func(s string) bool { return s == "chore: record what was tried" })
-	if diff := gocmp.Diff(wantSubjects, once); diff != "" {
-		t.Error(diff)
-	}
-}
-
-// rewrite gives the scripted agent another script.
-func (r *runner) rewrite(script string) {
-	r.t.Helper()
-	// #nosec G306 -- the agent is another user
-	if err := os.WriteFile(r.config.Agent.ScriptFile, []byte(script), 0o644); err != nil {
-		r.t.Fatal(err)
+			r.script(writesAll)
+			got = r.job("issues", event).step()
+			if got.code != 0 || got.outputs["tasks_done"] != "3" || got.outputs["pr_number"] != fmt.Sprint(pr.Number) {
+				t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
+			}
+			once := slices.DeleteFunc(subjects(r.onlyPR().Commits),
+				func(s string) bool { return s == "chore: record what was tried" })
+			if diff := gocmp.Diff(wantSubjects, once); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 
@@ -604,75 +535,6 @@ func TestActionCommandGoesOnWhereAnEarlierJobStopped(t *testing.T) {
 	}
 }
 
-// What people answer to the questions of an earlier job is read by the job of the
-// command after it.
-func TestActionReadsAnswers(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{script: asksFirst})
-	if got := r.job("issues", r.labelled("Make it faster", "The app is slow.")).step(); got.code != run.ExitAwaitingPerson {
-		t.Fatalf("exit code %d\n%s", got.code, got.log)
-	}
-	r.script(plansOne)
-	r.commented(1, person, "Cache what `load()` reads from data.json; a second call takes no read.")
-	got := r.job("issue_comment", r.commented(1, person, "/ralph start")).step()
-	if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
-		r.contents("ralph/1")["one.txt"] != "1\n" {
-		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-}
-
-// A plan that was approved stays so for the jobs that go on with it, and with what
-// people with write access ask for later. One that was changed on the branch between
-// two jobs waits again, and can be approved.
-func TestActionApprovalHoldsForLaterJobs(t *testing.T) {
-	t.Parallel()
-	approved := func(t *testing.T) *runner {
-		t.Helper()
-		r := newRunner(t, setting{script: reviewed, files: limited("plan: {approval: required}\n" + oneCall)})
-		r.user("grace", ghsim.RoleWrite)
-		if got := r.job("issues", r.labelled("Say hello", threeTasks)).step(); got.code != run.ExitAwaitingPerson {
-			t.Fatalf("exit code %d\n%s", got.code, got.log)
-		}
-		got := r.job("issue_comment", r.commented(1, "grace", "/ralph approve")).step()
-		if pr := r.onlyPR(); got.outputs["tasks_done"] != "1" ||
-			!strings.Contains(pr.Commits[len(pr.Commits)-1].Body, "\nRalph-Approved-By: grace\n") {
-			t.Fatalf("exit code %d, outputs %v, commits %+v\n%s", got.code, got.outputs, pr.Commits, got.log)
-		}
-		r.push("main", config.RepoPath, "plan: {approval: required}\n")
-		return r
-	}
-	complete := func(t *testing.T, got step, tasks string) {
-		t.Helper()
-		if got.code != 0 || got.outputs["end_reason"] != string(run.EndAllTasksComplete) ||
-			got.outputs["tasks_done"] != tasks {
-			t.Errorf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-		}
-	}
-	t.Run("resumed", func(t *testing.T) {
-		t.Parallel()
-		r := approved(t)
-		complete(t, r.job("issue_comment", r.commented(1, person, "/ralph resume")).step(), "3")
-		r.review("grace", "COMMENTED", "", ghsim.ReviewLine{Path: "one.txt", Line: 1, Body: "Say it in Italian."})
-		complete(t, r.job("pull_request_review", r.event("submitted")).step(), "4")
-	})
-	t.Run("changed on the branch", func(t *testing.T) {
-		t.Parallel()
-		r := approved(t)
-		const file = ".ralph/1/progress.md"
-		r.push("ralph/1", file, strings.Replace(r.contents("ralph/1")[file], "Write three", "Write the third", 1))
-		for _, say := range []string{"/ralph resume", "/ralph plan"} { // both post the plan as it is now
-			got := r.job("issue_comment", r.commented(1, person, say)).step()
-			if got.outputs["tasks_done"] != "1" {
-				t.Errorf("%s: exit code %d, outputs %v\n%s", say, got.code, got.outputs, got.log)
-			}
-			if said := r.said(1); !strings.Contains(said[len(said)-1], "Write the third") {
-				t.Errorf("%s: said %q", say, said)
-			}
-		}
-		complete(t, r.job("issue_comment", r.commented(1, person, "/ralph approve")).step(), "3")
-	})
-}
-
 // What is said in a review comes back to the Action by a workflow of its own. All of
 // the review is worked by one run, on the same branch and pull request, and its
 // conversations are answered.
@@ -719,38 +581,6 @@ func TestActionReviewBecomesWork(t *testing.T) {
 	got = r.job("pull_request_review", r.event("submitted")).step()
 	if got.code != 0 || got.outputs["end_reason"] != action.EndNothing {
 		t.Errorf("thanks: exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-}
-
-// A job that is killed before it has answered in a conversation leaves that to the
-// next.
-func TestActionAnswersWhatAKilledJobHasNot(t *testing.T) {
-	t.Parallel()
-	r := newRunner(t, setting{files: quick, script: writesLog})
-	if got := r.job("issues", r.labelled("Say hello", "- [ ] Write the log\n")).step(); got.code != 0 {
-		t.Fatalf("exit code %d\n%s", got.code, got.log)
-	}
-	about := r.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "log.txt", Line: 1, Body: "Say more."}).Lines[0]
-	waits := make(chan struct{}, 1)
-	r.inject(ghsim.Fault{Method: "POST", Match: "/pulls/[0-9]+/comments$", Hold: make(chan struct{}), Held: waits})
-	cmd := r.job("pull_request_review", r.event("submitted")).command()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	<-waits
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // it was killed
-	if said := r.thread(about); len(said) != 1 {
-		t.Fatalf("the conversation: %+v", said)
-	}
-	got := r.job("issue_comment", r.commented(r.onlyPR().Number, person, "/ralph do Write again")).step()
-	if got.code != 0 || got.outputs["tasks_done"] != "3" {
-		t.Fatalf("exit code %d, outputs %v\n%s", got.code, got.outputs, got.log)
-	}
-	if said := r.thread(about); len(said) != 2 || !strings.Contains(said[1].Body, "Done in") || !said[0].Resolved {
-		t.Errorf("the conversation: %+v", said)
 	}
 }
 

@@ -32,28 +32,23 @@ type agentFlags struct {
 }
 
 // lookup finds the agent and checks that it can work here.
-func (f agentFlags) lookup(ctx context.Context, self, sandbox string) (agent.Backend, error) {
-	return lookupAgent(ctx, f.Agent, sandbox, agent.Options{
+func (f agentFlags) lookup(self, sandbox string) (agent.Backend, error) {
+	return lookupAgent(f.Agent, sandbox, agent.Options{
 		ScriptFile: f.Script, Self: self, Path: f.AgentPath, Command: f.AgentCommand,
 	})
 }
 
 // lookupAgent finds an agent and checks that it can work in that sandbox.
-func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) (agent.Backend, error) {
+func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error) {
 	backend, err := agent.Lookup(name, opts)
 	if err != nil {
 		return nil, err
 	}
-	if path, err := proc.Look(backend.About().Binary); err == nil && (sandbox == agent.SandboxLocal || opts.Path != "") {
-		real, err := shimmed(ctx, path)
-		if err != nil {
-			return nil, err
-		}
-		if real != "" {
-			opts.Path, opts.Beside = real, filepath.Dir(real)
-			if backend, err = agent.Lookup(name, opts); err != nil {
-				return nil, err
-			}
+	path, err := proc.Look(backend.About().Binary)
+	if manager := shimOf(path); err == nil && manager != "" && (sandbox == agent.SandboxLocal || opts.Path != "") {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("%s is a shim of %s, which cannot work in a sandbox: it needs your home", path, manager),
+			Hint:    fmt.Sprintf("name the program itself: --agent-path \"$(%s which %s)\"", manager, filepath.Base(path)),
 		}
 	}
 	if backend.About().HoldsCredential && sandbox != agent.SandboxLocal {
@@ -64,6 +59,24 @@ func lookupAgent(ctx context.Context, name, sandbox string, opts agent.Options) 
 		}
 	}
 	return backend, backend.Check(proc.Look)
+}
+
+// shimOf is the version manager that path hands over to, "" where it is no shim.
+func shimOf(path string) string {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return ""
+	}
+	dir := filepath.Dir(real)
+	switch name := filepath.Base(real); {
+	case name == "volta-shim":
+		return "volta"
+	case filepath.Base(path) != name && (name == "mise" || name == "rtx"):
+		return name
+	case filepath.Base(dir) == "shims": // as in ~/.asdf/shims
+		return strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), ".")
+	}
+	return ""
 }
 
 // upstreamsOf are the model endpoints of an agent behind the gateway; of gives
@@ -89,51 +102,35 @@ func newWatch() *gateway.Watch {
 	return gateway.NewWatch(func(r gateway.Refused) bool { return agent.EndsCall(r.Status, r.Body, r.Worked) })
 }
 
-// upstreamIn is the endpoint of an API as its clients find it in the environment.
-func upstreamIn(env func(string) string) func(run.Provider) (gateway.Upstream, error) {
-	return func(api run.Provider) (gateway.Upstream, error) {
-		u, defaults := gateway.Upstream{Provider: api}, config.DefaultServer().Model
-		variable, base := "ANTHROPIC_BASE_URL", defaults.BaseURL
-		switch api {
-		case run.ProviderOpenAI:
-			variable, base = "OPENAI_BASE_URL", defaults.OpenAIBaseURL
-			u.APIKey = env(config.EnvOpenAIKey)
-		case run.ProviderGoogle:
-			variable, base = "GOOGLE_GEMINI_BASE_URL", defaults.GoogleBaseURL
-			u.APIKey = env(config.EnvGeminiKey)
-		case run.ProviderAnthropic:
-			u.APIKey, u.AuthToken = env(config.EnvAPIKey), cmp.Or(env(config.EnvAuthToken), env("ANTHROPIC_AUTH_TOKEN"))
-		}
-		if own := env(variable); own != "" {
-			base = own
-		}
-		var err error
-		if u.BaseURL, err = url.Parse(base); err != nil {
-			return u, &run.UserError{
-				Message: variable + " is not an address: " + err.Error(), Hint: "set it to https://host or unset it", Err: err,
-			}
-		}
-		return u, nil
-	}
+// modelIn are the endpoints and keys of the APIs as their clients find them in the environment.
+func modelIn(env func(string) string) config.Model {
+	m := config.DefaultServer().Model
+	m.BaseURL = cmp.Or(env("ANTHROPIC_BASE_URL"), m.BaseURL)
+	m.OpenAIBaseURL = cmp.Or(env("OPENAI_BASE_URL"), m.OpenAIBaseURL)
+	m.GoogleBaseURL = cmp.Or(env("GOOGLE_GEMINI_BASE_URL"), m.GoogleBaseURL)
+	m.APIKey = config.Secret(env(config.EnvAPIKey))
+	m.AuthToken = config.Secret(cmp.Or(env(config.EnvAuthToken), env("ANTHROPIC_AUTH_TOKEN")))
+	m.OpenAIKey, m.GeminiKey = config.Secret(env(config.EnvOpenAIKey)), config.Secret(env(config.EnvGeminiKey))
+	return m
 }
 
-// upstreamFrom is the endpoint of an API as the server's configuration has it.
+// upstreamFrom is the endpoint of an API as model has it.
 func upstreamFrom(model config.Model) func(run.Provider) (gateway.Upstream, error) {
 	return func(api run.Provider) (gateway.Upstream, error) {
 		u := gateway.Upstream{Provider: api, AuthHeader: model.AuthHeader}
-		key, base := "model.base_url", model.BaseURL
+		base := model.BaseURL
 		switch api {
 		case run.ProviderOpenAI:
-			key, base, u.APIKey = "model.openai_base_url", model.OpenAIBaseURL, model.OpenAIKey.Reveal()
+			base, u.APIKey = model.OpenAIBaseURL, model.OpenAIKey.Reveal()
 		case run.ProviderGoogle:
-			key, base, u.APIKey = "model.google_base_url", model.GoogleBaseURL, model.GeminiKey.Reveal()
+			base, u.APIKey = model.GoogleBaseURL, model.GeminiKey.Reveal()
 		case run.ProviderAnthropic:
 			u.APIKey, u.AuthToken = model.APIKey.Reveal(), model.AuthToken.Reveal()
 		}
 		var err error
 		if u.BaseURL, err = url.Parse(base); err != nil {
 			return u, &run.UserError{
-				Message: key + " is not an address: " + err.Error(), Hint: "set it to https://host", Err: err,
+				Message: fmt.Sprintf("the base URL for %s is not an address: %v", api, err), Hint: "set it to https://host", Err: err,
 			}
 		}
 		return u, nil
@@ -202,12 +199,11 @@ func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)
 	}
-	ws, err := box.Prepare(ctx, tree)
-	if err != nil {
-		return "", err
+	if err := box.Prepare(ctx, tree); err != nil {
+		return "", fmt.Errorf("prepare a directory for the agent: %w", err)
 	}
 	spec := sandbox.Spec{
-		Argv: cmd.Version, Programs: cmd.Programs, Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: ws,
+		Argv: cmd.Version, Programs: cmd.Programs, Env: cmd.Env, HomeFiles: cmd.HomeFiles, Workspace: tree,
 		RunDir: filepath.Join(dir, "run"), Image: image, OnOwnerDeath: sandbox.KillWithOwner,
 	}
 	for _, m := range cmd.Mounts {
@@ -226,7 +222,7 @@ func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image
 		return "", fmt.Errorf("%s, exit code %d: %s", strings.ReplaceAll(string(status.Reason), "_", " "), status.ExitCode,
 			run.PrintableLine(strs.OneLine(status.Detail+" "+status.Stderr)))
 	}
-	logs, err := box.Logs(ctx, h, 0)
+	logs, err := h.Stdout(0)
 	if err != nil {
 		return "", err
 	}

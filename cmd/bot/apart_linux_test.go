@@ -109,12 +109,17 @@ func apartPrey(t *testing.T, dir string, cfg *config.Server) sandboxtest.Prey {
 	return prey
 }
 
-// TestAppKeepsHostileAgentsApart: from the label to the pull request with bubblewrap. The
-// agent works for somebody else: it looks for files, processes, sockets and ways out,
-// asks the gateway for its key, and does its task. It reaches nothing, and what it looked
-// for is nowhere in what the bot keeps and shows.
+// TestAppKeepsHostileAgentsApart: from the label to the pull request with bubblewrap.
 func TestAppKeepsHostileAgentsApart(t *testing.T) {
 	t.Parallel()
+	keepsHostileAgentsApart(t, func(c *config.Server) { c.Sandbox.LocalIsolation = "bwrap" })
+}
+
+// keepsHostileAgentsApart is a run whose agent works for somebody else: it looks for files, processes, sockets and ways out,
+// asks the gateway for its key, and does its task. It reaches nothing, and what it looked for is nowhere in what the bot
+// keeps and shows.
+func keepsHostileAgentsApart(t *testing.T, place func(*config.Server)) {
+	t.Helper()
 	hunter, err := huntDriver()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +142,8 @@ func TestAppKeepsHostileAgentsApart(t *testing.T) {
 		files: map[string]string{"README.md": "# widgets\n", "hunter": string(hunter)},
 		gates: []config.Gate{{Name: "apart", Run: `test "$(id -u)" != 0 && ! test -e "$PREY" && test -s found.json`}},
 		change: func(c *config.Server) {
-			c.Sandbox.LocalIsolation, c.Limits.TaskAttempts = "bwrap", 1
+			place(c)
+			c.Limits.TaskAttempts = 1
 			c.Model.APIKey, c.Model.BaseURL = apartKey, model.URL
 			prey := apartPrey(t, filepath.Dir(c.DataDir), c)
 			told, err := json.Marshal(prey)

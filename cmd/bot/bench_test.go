@@ -179,44 +179,6 @@ func mustLook(tb testing.TB) string {
 	return path
 }
 
-// BenchmarkSideBySide is four independent tasks with agents that take five seconds each, one
-// after the other and side by side, checks and folding included. Bar: at least 3.2 times
-// as fast.
-func BenchmarkSideBySide(b *testing.B) {
-	bot := builtBot(b)
-	work := func(most int) time.Duration {
-		dir := b.TempDir()
-		repo, plan, program := filepath.Join(dir, "repo"), filepath.Join(dir, "plan.md"), filepath.Join(dir, "agent.sh")
-		newRepo(b, repo, fileSet(20))
-		for file, content := range map[string]string{
-			plan:    "- [ ] [P] one\n- [ ] [P] two\n- [ ] [P] three\n- [ ] [P] four\n",
-			program: "id=$(grep -oE 'T[0-9]+' | head -n 1)\nsleep 5\necho $id > $id.txt\necho RALPH_RESULT: done\n",
-		} {
-			// #nosec G306 -- the agent is another user
-			if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
-				b.Fatal(err)
-			}
-		}
-		begin := time.Now()
-		cmd := exec.CommandContext(b.Context(), bot, "run", plan, "--agent", "command", "--agent-command", "sh "+program,
-			"--here", "--local-isolation", "none", "--no-review", "--gate", "true", "--parallel", strconv.Itoa(most))
-		cmd.Dir, cmd.Env = repo, append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
-		return time.Since(begin)
-	}
-	var after, beside time.Duration
-	for range b.N {
-		after += work(1)
-		beside += work(4)
-	}
-	b.ReportMetric(after.Seconds()/float64(b.N), "after-s")
-	b.ReportMetric(beside.Seconds()/float64(b.N), "beside-s")
-	b.ReportMetric(float64(after)/float64(beside), "times")
-	b.ReportMetric(0, "ns/op")
-}
-
 // BenchmarkLabelToAgent is the time from the label to the agent's process, the
 // mirror being warm. Bar: 1.0 s on a repository of 10,000 files.
 func BenchmarkLabelToAgent(b *testing.B) {
@@ -249,38 +211,4 @@ func BenchmarkLabelToAgent(b *testing.B) {
 			b.ReportMetric(0, "ns/op")
 		})
 	}
-}
-
-// BenchmarkServeMemory is what an idle `bot serve` keeps resident. Bar: 50 MB.
-func BenchmarkServeMemory(b *testing.B) {
-	bot := builtBot(b)
-	var most int64
-	for range b.N {
-		st := newStage(b, setting{script: writesAll})
-		p := st.startProgram(bot, "serve", "--config", st.writeConfig())
-		st.waitHealthy(p)
-		most = max(most, residentKiB(b, p.cmd.Process.Pid))
-		p.stop(b)
-	}
-	b.ReportMetric(float64(most)/1024, "rss-MB")
-	b.ReportMetric(0, "ns/op")
-}
-
-func residentKiB(tb testing.TB, pid int) int64 {
-	tb.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return n
-		}
-	}
-	tb.Fatal("no VmRSS")
-	return 0
 }

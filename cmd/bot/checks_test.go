@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
@@ -37,104 +36,25 @@ func (st *stage) checks() (conclusions []string, head ghsim.CheckRun) {
 	return conclusions, head
 }
 
-var noText = cmpopts.IgnoreFields(ghsim.CheckRun{}, "ID", "Summary", "Text")
-
-// TestCheckRunSaysHowTheRunEnded on the last commit, and on no other.
-func TestCheckRunSaysHowTheRunEnded(t *testing.T) {
-	t.Parallel()
-	const idleOnTwo = `model: scripted
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-default: [{misbehave: nothing}]
-`
-	for end, c := range map[run.EndReason]struct {
-		script string
-		change func(*config.Server)
-		want   []string
-	}{
-		run.EndAllTasksComplete: {writesAll, nil, []string{"", "", "", "completed success"}},
-		run.EndBlocked:          {idleOnTwo, nothingOnce, []string{"", "completed failure"}},
-		run.EndMaxIterations: {
-			writesAll, func(c *config.Server) { c.Limits.MaxIterations = 2 }, []string{"", "completed action_required"},
-		},
-	} {
-		t.Run(string(end), func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{
-				script: c.script, change: c.change, gates: []config.Gate{{Name: "not empty", Run: "test -s one.txt", When: "task"}},
-			})
-			s := st.serveSlow(time.Minute) // else not every commit is shown
-			state := st.ended(s.store, st.label("Say hello", threeTasks))
-			if state.End != end {
-				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-			}
-			got, head := st.checks()
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("check runs by commit (-want +got):\n%s", diff)
-			}
-			want := ghsim.CheckRun{
-				Name: "Ralph", HeadOID: state.Head, ExternalID: string(state.Run), Status: "completed",
-				Conclusion: string(end.Conclusion()), Title: run.Proof{Passed: 1}.Sentence(end),
-			}
-			if !end.Complete() {
-				want.Buttons = []string{"retry"}
-			}
-			if diff := cmp.Diff(want, head, noText); diff != "" {
-				t.Errorf("on the head (-want +got):\n%s", diff)
-			}
-			if !strings.Contains(head.Summary, "- [x] T1 Write one ·") || !strings.Contains(head.Summary, "not empty") {
-				t.Errorf("summary:\n%s", head.Summary)
-			}
-		})
-	}
-}
-
-// TestOneCommentSaysHowItStands: what an earlier run has said of its end is
-// folded away by the next, also where GitHub lets nothing be folded at first.
+// TestOneCommentSaysHowItStands: what an earlier run has said of its end is folded away by the next.
 func TestOneCommentSaysHowItStands(t *testing.T) {
 	t.Parallel()
-	for name, refused := range map[string]bool{"folded": false, "refused": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: nothing}]\n", change: nothingOnce})
-			if refused {
-				if err := st.sim.Inject(ghsim.Fault{
-					Match: "^/graphql minimizeComment", Status: 403, Times: 9,
-					Body: `{"message":"Resource not accessible by integration"}`,
-				}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := st.serve()
-			issue := st.label("Say hello", "- [ ] Write one\n")
-			state := st.ended(s.store, issue)
-			st.processed(s)
-			if err := st.sim.RemoveLabel(person, repoOf, issue.Number, person, "ralph"); err != nil {
-				t.Fatal(err)
-			}
-			st.relabel(issue, person)
-			if state = st.another(s, issue, state.Run); state.End != run.EndBlocked {
-				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-			}
-			st.processed(s)
-			var open, folded int
-			for _, c := range st.issue(issue.Number).Comments {
-				switch {
-				case !strings.Contains(c.Body, "Stopped: all remaining tasks are blocked"):
-				case c.Folded == "":
-					open++
-				default:
-					folded++
-				}
-			}
-			want := 1
-			if refused {
-				want = 0
-			}
-			if folded != want || open != 2-want {
-				t.Errorf("%d comments say how a run ended, %d more are folded: %+v", open, folded, st.issue(issue.Number).Comments)
-			}
-		})
+	st := newStage(t, setting{script: "model: scripted\ndefault: [{misbehave: nothing}]\n", change: nothingOnce})
+	s := st.serve()
+	issue := st.label("Say hello", "- [ ] Write one\n")
+	state := st.ended(s.store, issue)
+	st.processed(s)
+	if state = st.again(s, issue, state.Run); state.End != run.EndBlocked {
+		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
+	}
+	folded := map[bool]int{}
+	for _, c := range st.issue(issue.Number).Comments {
+		if strings.Contains(c.Body, "Stopped: all remaining tasks are blocked") {
+			folded[c.Folded != ""]++
+		}
+	}
+	if folded[true] != 1 || folded[false] != 1 {
+		t.Errorf("folded %v: %+v", folded, st.issue(issue.Number).Comments)
 	}
 }
 
@@ -155,7 +75,7 @@ exit 1
 		change: nothingOnce,
 		gates: []config.Gate{
 			{
-				Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Advisory: true, Timeout: time.Minute,
+				Name: "lint", Run: "echo \"one.txt:1: could be nicer\"; exit 1", When: "task", Blocking: new(false), Timeout: time.Minute,
 			},
 			{Name: "words", Run: fails, When: "task", Timeout: time.Minute},
 		},

@@ -53,7 +53,6 @@ const (
 	stepSetup
 	stepUp
 	stepDoctor
-	stepLater
 	steps
 )
 

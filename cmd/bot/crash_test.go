@@ -154,38 +154,6 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 // rest has the test last that long.
 func rest(d time.Duration) { <-time.NewTimer(d).C }
 
-// TestKilledSideBySide is TestKilledAtEveryStep for tasks that are worked side by side.
-func TestKilledSideBySide(t *testing.T) {
-	t.Parallel()
-	counts := filepath.Join(shortTempDir(t), "starts.json")
-	st := newStage(t, setting{
-		script: fmt.Sprintf(`model: scripted
-state: %q
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-  two: [{files: {two.txt: "2\n"}, say: done}]
-default: [{files: {three.txt: "3\n"}, say: done}]
-`, counts),
-		change: func(c *config.Server) { c.Limits.Parallel = 3 },
-	})
-	_, state := st.killed(func() ghsim.Issue {
-		return st.label("Say hello", "- [ ] [P] Write one\n- [ ] [P] Write two\n- [ ] [P] Write three\n")
-	})
-	if state.End != run.EndAllTasksComplete {
-		t.Errorf("ended %s: %s", state.End, state.EndDetail)
-	}
-	if got := subjects(st.onlyPR().Commits); len(got) != 4 { // and the one that takes progress.md away
-		t.Errorf("commits %q", got)
-	}
-	starts, err := os.ReadFile(counts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"T1":1,"T2":1,"T3":1`; !strings.HasPrefix(string(starts), want) {
-		t.Errorf("agents started %s, want %s", starts, want)
-	}
-}
-
 // TestClockThatJumps: the clock of the machine jumps an hour ahead and back again, in the
 // middle of runs and while the server starts again. No work is lost or done twice, no run is
 // given up, no attempt is used. Like that of a machine, what the clock says is compared with
@@ -243,6 +211,24 @@ func TestKilledAtEveryStep(t *testing.T) {
 	t.Run("a run that goes well", func(t *testing.T) {
 		t.Parallel()
 		killedGoingWell(t, 1)
+	})
+	t.Run("tasks side by side", func(t *testing.T) {
+		t.Parallel()
+		counts := filepath.Join(shortTempDir(t), "starts.json")
+		st := newStage(t, setting{
+			script: fmt.Sprintf("model: scripted\nstate: %q\ndefault: [{files: {one.txt: \"1\\n\"}, say: done}]\ntasks:\n"+
+				"  two: [{files: {two.txt: \"2\\n\"}, say: done}]\n  three: [{files: {three.txt: \"3\\n\"}, say: done}]\n", counts),
+			change: func(c *config.Server) { c.Limits.Parallel = 3 },
+		})
+		_, state := st.killed(func() ghsim.Issue {
+			return st.label("Say hello", "- [ ] [P] Write one\n- [ ] [P] Write two\n- [ ] [P] Write three\n")
+		})
+		if got := subjects(st.onlyPR().Commits); state.End != run.EndAllTasksComplete || len(got) != 4 { // and the closing one
+			t.Errorf("ended %s: %s; commits %q", state.End, state.EndDetail, got)
+		}
+		if b, err := os.ReadFile(counts); err != nil || !strings.HasPrefix(string(b), `{"T1":1,"T2":1,"T3":1`) {
+			t.Errorf("agents started %s, %v", b, err)
+		}
 	})
 	t.Run("a run that ends short", func(t *testing.T) {
 		t.Parallel()

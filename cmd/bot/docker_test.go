@@ -6,21 +6,17 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,9 +80,8 @@ type engine struct {
 	started, gone map[string]int
 }
 
-// newEngine watches from now on until the test ends. hear, which may be nil, is
-// called with what happens to each container, by id, before it is noted.
-func newEngine(t testing.TB, dir string, hear func(e *engine, what events.Action, id string)) *engine {
+// newEngine watches from now on until the test ends.
+func newEngine(t testing.TB, dir string) *engine {
 	t.Helper()
 	api, err := client.New(client.FromEnv)
 	if err != nil {
@@ -112,7 +107,7 @@ func newEngine(t testing.TB, dir string, hear func(e *engine, what events.Action
 			select {
 			case m := <-watch.Messages:
 				if e.ours(m.Actor.Attributes) {
-					e.note(m, hear)
+					e.note(m)
 				}
 			case err := <-watch.Err:
 				if ctx.Err() == nil {
@@ -142,10 +137,7 @@ func (e *engine) ours(labels map[string]string) bool {
 	return strings.HasPrefix(labels[labelRunDir], e.dir+"/")
 }
 
-func (e *engine) note(m events.Message, hear func(*engine, events.Action, string)) {
-	if hear != nil {
-		hear(e, m.Action, m.Actor.ID)
-	}
+func (e *engine) note(m events.Message) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch m.Action { //nolint:exhaustive // the rest is of no interest
@@ -164,28 +156,6 @@ func (e *engine) containers() []container.Summary {
 		e.t.Fatal(err)
 	}
 	return slices.DeleteFunc(list.Items, func(c container.Summary) bool { return !e.ours(c.Labels) })
-}
-
-// cpus limits a container to that many cores. The engine cannot do it in the
-// moment in which the container starts, so that it is asked until it does.
-func (e *engine) cpus(id string, n float64) {
-	ctx, cancel := context.WithTimeout(e.t.Context(), patience)
-	defer cancel()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	limit := &container.Resources{NanoCPUs: int64(n * 1e9)}
-	for {
-		_, err := e.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: limit})
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			e.t.Errorf("limit the container: %v", err)
-			return
-		}
-	}
 }
 
 // expect waits for the engine's word that everything is gone, and wants that
@@ -373,221 +343,117 @@ touch ../mine
 test ! -e .ralph
 `
 
+// TestDockerLabelBecomesPullRequest with agents and checks that are confined. What set-up commands and checks ask of the
+// network beside what is allowed is blocked, and stands in the report.
 func TestDockerLabelBecomesPullRequest(t *testing.T) {
 	t.Parallel()
-	st := newDockerStage(t, setting{script: writesAll, gates: []config.Gate{
-		{Name: "confined", Run: confinement, When: "task", Timeout: time.Minute},
-		{Name: "not empty", Run: "test -s one.txt", When: "task", Timeout: time.Minute},
-	}})
+	const asks = `if wget -q -O /dev/null http://HOST.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"`
+	files := map[string]string{"README.md": "# widgets\n", config.RepoPath: "setup:\n  run:\n    - " + strings.Replace(asks, "HOST", "packages", 1) + "\n"}
+	st := newDockerStage(t, setting{
+		script: writesAll, files: files, change: func(c *config.Server) { c.Egress = egress.List{"*.allowed.example"} },
+		gates: []config.Gate{{
+			Name: "confined", Run: confinement + strings.Replace(asks, "HOST", "evil", 1), When: "task", Timeout: time.Minute,
+		}},
+	})
 	exe := builtBot(t)
-	e := newEngine(t, st.dir, nil)
+	e := newEngine(t, st.dir)
 	p := st.serveProgram(exe)
 	state := st.ended(st.openStore(), st.label("Say hello to everybody", threeTasks))
 	if state.End != run.EndAllTasksComplete || state.Iteration != 4 {
 		t.Fatalf("ended %s after %d iterations: %s\n%+v", state.End, state.Iteration, state.EndDetail, state.History)
 	}
 	p.stop(t)
-
-	st.wantReady(wantSubjects[:3], map[string]string{"one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n"})
+	if diff := gocmp.Diff([]run.HostUse{
+		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1},
+		{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 2}, // on the base, too
+	}, state.History[0].Hosts); diff != "" {
+		t.Error(diff)
+	}
+	st.wantReady(wantSubjects[:3], map[string]string{
+		config.RepoPath: files[config.RepoPath], "one.txt": "1\n", "two.txt": "2\n", "three.txt": "3\n",
+	})
 	if body := st.onlyPR().Body; !strings.Contains(body, "confined") || !strings.Contains(body, "files are small") {
 		t.Errorf("the description lacks a check or what was learned:\n%s", body)
 	}
-	// An agent and two checks for each task, the checks of the base, the reviewer, and the checks without
-	// one.txt, which one of them names.
-	e.expect(st, 3*3+3+2)
+	// The set-up, an agent and a check for each task, the check of the base, and the reviewer.
+	e.expect(st, 1+3*2+1+1)
 	e.nothingLeft(exe)
-	left, err := os.ReadDir(filepath.Join(st.config.DataDir, "runs"))
-	if err != nil || len(left) != 0 {
-		t.Errorf("the run left %v behind, %v", left, err)
+	if left := st.leftovers(); len(left) != 0 {
+		t.Errorf("the run left %v behind", left)
 	}
 }
 
-// Attack G2: what set-up commands and checks, which run the agent's code, ask of
-// the network beside what is allowed is blocked, and stands in the report of the run.
-func TestG2BlockedHostsAreReported(t *testing.T) {
-	t.Parallel()
-	const setup = `setup:
-  run:
-    - if wget -q -O /dev/null http://packages.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"
-`
-	st := newDockerStage(t, setting{
-		files:  map[string]string{"README.md": "x\n", ".github/ralph.yml": setup},
-		script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
-		change: func(c *config.Server) { c.Egress = egress.List{"*.allowed.example"} },
-		gates: []config.Gate{
-			{
-				Name: "asks", Run: `if wget -q -O /dev/null http://evil.example.com/x; then exit 1; fi; test -n "$HTTPS_PROXY"`,
-				When: "task", Timeout: time.Minute,
-			},
-		},
-	})
-	exe := builtBot(t)
-	e := newEngine(t, st.dir, nil)
-	p := st.serveProgram(exe)
-	state := st.ended(st.openStore(), st.label("Say hello", "- [ ] Write one\n"))
-	if state.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s\n%+v", state.End, state.EndDetail, state.History)
-	}
-	p.stop(t)
-	want := []run.HostUse{
-		{Host: "packages.example.com", Blocked: "not in egress.allow", Count: 1},
-		{Host: "evil.example.com", Blocked: "not in egress.allow", Count: 2}, // on the base, too
-	}
-	if diff := gocmp.Diff(want, state.History[0].Hosts); diff != "" {
-		t.Error(diff)
-	}
-	e.expect(st, 5) // the set-up, an agent, a check of the base and one of the work, and the reviewer
-	e.nothingLeft(exe)
-}
-
-// TestDockerKilledServerAdoptsItsAgent kills the server while an agent is in the
-// middle of its work; the next server finds the container and goes on with it.
+// TestDockerKilledServerAdoptsItsAgent, or its check: the server is killed while one is in the middle of its work; the next
+// server finds the container and goes on with it.
 func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 	t.Parallel()
-	for _, when := range []string{"just started", "watched"} {
-		t.Run(when, func(t *testing.T) {
+	// It ends when it is told to.
+	const waits = `mkfifo told && read word <told && rm told && test "$word" = go`
+	for what, set := range map[string]setting{
+		"an agent": {agent: config.Agent{
+			Name: config.AgentCommand, Command: "cat >/dev/null; test -e one.txt || { " + waits + " && echo 1 >one.txt; } && echo RALPH_RESULT: done",
+		}},
+		"a check": {
+			script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
+			gates:  []config.Gate{{Name: "waits", Run: "test -s one.txt && " + waits, When: "task", Timeout: patience}},
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			st := newDockerStage(t, setting{
-				change: func(c *config.Server) { c.Sandbox.CPUs = 0.1 },
-				script: `model: scripted
-tasks:
-  one: [{misbehave: huge_line, files: {one.txt: "1\n"}, say: done}]
-default: [{files: {two.txt: "2\n"}, say: done}]
-`,
-			})
+			st := newDockerStage(t, set)
 			exe := builtBot(t)
-			started := make(chan string, 1)
-			var slow, tell sync.Once
-			e := newEngine(t, st.dir, func(e *engine, what events.Action, id string) {
-				switch what { //nolint:exhaustive // the rest is of no interest
-				case events.ActionCreate:
-					// So slow that it takes many seconds to print its long line.
-					slow.Do(func() { e.cpus(id, 0.01) })
-				case events.ActionStart:
-					tell.Do(func() { started <- id })
-				}
-			})
-			p := st.serveProgram(exe)
-			db := st.openStore()
-			issue := st.label("Say hello", "- [ ] Write one\n- [ ] Write two\n")
-			id := <-started
-			if when == "watched" {
-				st.await("the server to have recorded the start", func() bool {
-					row, err := db.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
-					if err != nil {
-						t.Fatal(err)
-					}
-					state, err := loop.Decode(row.State)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return state.Process != nil && state.Process.Handle != ""
-				})
-			}
-			p.kill(t)
-
-			found, err := e.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-			if err != nil {
-				t.Fatalf("the agent is gone with the server: %v", err)
-			}
-			hardened(t, found.Container)
-			if status := found.Container.State.Status; status != container.StateRunning {
-				t.Fatalf("the agent is %s, want it at work", status)
-			}
-
-			p = st.serveProgram(exe)
-			e.cpus(id, 1)
-			state := st.ended(db, issue)
-			if state.End != run.EndAllTasksComplete || state.Iteration != 3 || len(state.History) != 3 {
-				t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
-			}
-			p.stop(t)
-			st.wantReady(wantSubjects[:2], map[string]string{"one.txt": "1\n", "two.txt": "2\n"})
-			e.expect(st, 3) // one agent for each task, no checks, and the reviewer
-			e.nothingLeft(exe)
-		})
-	}
-}
-
-// TestDockerKilledServerAdoptsItsCheck kills the server while a check is in the
-// middle of its work; the next server finds the container and goes on with it.
-func TestDockerKilledServerAdoptsItsCheck(t *testing.T) {
-	t.Parallel()
-	for _, when := range []string{"just started", "watched"} {
-		t.Run(when, func(t *testing.T) {
-			t.Parallel()
-			st := newDockerStage(t, setting{
-				script: "default: [{files: {one.txt: \"1\\n\"}, say: done}]\n",
-				// It ends when it is told to.
-				gates: []config.Gate{
-					{
-						Name: "waits", Run: `test -s one.txt && mkfifo ../told && read word <../told && test "$word" = go`, When: "task",
-						Timeout: patience,
-					},
-				},
-			})
-			exe := builtBot(t)
-			started := make(chan string, 9)
-			e := newEngine(t, st.dir, func(_ *engine, what events.Action, id string) {
-				if what == events.ActionStart {
-					started <- id
-				}
-			})
+			e := newEngine(t, st.dir)
 			p := st.serveProgram(exe)
 			db := st.openStore()
 			issue := st.label("Say hello", "- [ ] Write one\n")
-			var id string
-			for range 3 { // the agent, the check of the base, and that of its work
-				id = <-started
-			}
-			if when == "watched" {
-				st.await("the server to have recorded the start", func() bool {
-					row, err := db.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
-					if err != nil {
-						t.Fatal(err)
-					}
-					state, err := loop.Decode(row.State)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return state.Process != nil && state.Process.Kind == loop.ProcessGate && state.Process.Handle != ""
-				})
-			}
-			p.kill(t)
-
-			found, err := e.api.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
-			if err != nil {
-				t.Fatalf("the check is gone with the server: %v", err)
-			}
-			hardened(t, found.Container)
-			if status := found.Container.State.Status; status != container.StateRunning {
-				t.Fatalf("the check is %s, want it at work", status)
-			}
-
-			p = st.serveProgram(exe)
-			st.await("the check to listen", func() bool {
-				pipes, err := filepath.Glob(filepath.Join(st.config.DataDir, "runs", "*", "check", "told"))
+			var pipe string
+			st.await("the start to be recorded, and what waits", func() bool {
+				pipes, err := filepath.Glob(filepath.Join(st.config.DataDir, "runs", "*", "*", "told"))
 				if err != nil || len(pipes) != 1 {
 					return false
 				}
-				told, err := os.OpenFile(pipes[0], os.O_WRONLY|syscall.O_NONBLOCK, 0)
+				pipe = pipes[0]
+				row, err := db.LatestRunByIssue(t.Context(), st.repo.NodeID, issue.Number)
 				if err != nil {
-					return false // nobody reads yet
-				}
-				_, err = told.WriteString("go\n")
-				if err := errors.Join(err, told.Close()); err != nil {
 					t.Fatal(err)
 				}
-				return true
+				state, err := loop.Decode(row.State)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return state.Process != nil && state.Process.Handle != ""
 			})
+			p.kill(t)
+			left := e.containers()
+			if len(left) != 1 {
+				t.Fatalf("%d containers outlive the server, want the one at work", len(left))
+			}
+			found, err := e.api.ContainerInspect(t.Context(), left[0].ID, client.ContainerInspectOptions{})
+			if err != nil || found.Container.State.Status != container.StateRunning {
+				t.Fatalf("%s is %+v, %v", what, found.Container.State, err)
+			}
+			hardened(t, found.Container)
+
+			p = st.serveProgram(exe)
+			told, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+			if err == nil {
+				_, err = told.WriteString("go\n")
+				err = errors.Join(err, told.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			starts := 2 // the agent and the reviewer
+			if len(set.gates) > 0 {
+				starts += 3 // the check of the base, of the work, and of the work without one.txt, which it names
+			}
 			state := st.ended(db, issue)
 			if state.End != run.EndAllTasksComplete || state.Iteration != 2 || len(state.History) != 2 {
 				t.Errorf("ended %s after %d iterations and %d calls: %s", state.End, state.Iteration, len(state.History), state.EndDetail)
 			}
 			p.stop(t)
 			st.wantReady(wantSubjects[:1], map[string]string{"one.txt": "1\n"})
-			// An agent, the check on the base, on its work and on that without one.txt, which it names, and the reviewer.
-			e.expect(st, 5)
+			e.expect(st, starts)
 			e.nothingLeft(exe)
 		})
 	}
@@ -624,65 +490,141 @@ func hardened(t testing.TB, c container.InspectResponse) {
 	}
 }
 
-// TestDockerDemo: `bot demo` in containers, held against the document that is
-// its contract.
-func TestDockerDemo(t *testing.T) {
-	t.Parallel()
-	dir := shortTempDir(t)
+// inContainers works a plan with agents that do what a shell script of the repository says, by their task.
+func inContainers(t *testing.T, plan string, files map[string]string, args ...string) (dir string, got result, told string) {
+	t.Helper()
+	files["plan.md"] = plan
+	files["agent.sh"] = "task=$(sed -n 's/^[^A-Za-z]*Task: *\\(T[0-9]*\\).*/\\1/p' | head -n 1)\n" + files["agent.sh"] + "echo RALPH_RESULT: done\n"
+	dir = filepath.Join(shortTempDir(t), "repo")
+	newRepo(t, dir, files)
 	exe := builtBot(t)
-	e := newEngine(t, dir, nil)
-	// Its checks compile a part of Go's own library.
-	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, exe, "demo", "--sandbox", "docker", "--image", goImage(), "--json")
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-	var told bytes.Buffer
-	cmd.Stderr = &told
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s\n%s", err, out, told.String())
+	e := newEngine(t, filepath.Dir(dir))
+	got, code, told := botRun(t, exe, dir, nil, append([]string{
+		"plan.md", "--no-review", "--sandbox", "docker", "--image", baseImage(), "--agent", "command", "--agent-command", "sh agent.sh",
+	}, args...)...)
+	if code != run.ExitComplete {
+		t.Fatalf("exit code %d: %+v\n%s", code, got.Run, told)
 	}
-
-	var doc map[string]json.RawMessage
-	if err := json.Unmarshal(out, &doc); err != nil {
-		t.Fatalf("stdout is not one JSON document: %v\n%s", err, out)
-	}
-	for _, key := range []string{"issue", "run", "tasks", "branch", "commits", "pull_request", "api_calls"} {
-		if _, ok := doc[key]; !ok {
-			t.Errorf("the document lacks %q", key)
-		}
-	}
-	var got result
-	if err := json.Unmarshal(out, &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Issue == nil || got.PullRequest == nil || got.APICalls == nil {
-		t.Fatalf("document: %s", out)
-	}
-	if got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations < 3 || got.Run.CostUSD <= 0 || got.Run.ID == "" {
-		t.Errorf("run %+v", got.Run)
-	}
-	if got.Tasks.Total < 3 || got.Tasks.Done != got.Tasks.Total || len(got.Commits) != got.Tasks.Total {
-		t.Errorf("%d of %d tasks done, with %d commits", got.Tasks.Done, got.Tasks.Total, len(got.Commits))
-	}
-	for i, c := range got.Commits {
-		if c.Task != fmt.Sprintf("T%d", i+1) || c.Verified == nil || !*c.Verified || len(c.SHA) != 40 || c.Subject == "" {
-			t.Errorf("commit %d: %+v", i+1, c)
-		}
-	}
-	ticked, open := boxes(got.PullRequest.Body)
-	if got.PullRequest.Draft || ticked != got.Tasks.Total || open != 0 {
-		t.Errorf("draft %v, %d boxes ticked, %d open:\n%s", got.PullRequest.Draft, ticked, open, got.PullRequest.Body)
-	}
-	if got.Issue.Number != 1 || got.PullRequest.Number != 2 || got.Branch != "ralph/1" || got.APICalls.REST == 0 ||
-		got.APICalls.GraphQL == 0 || len(got.APICalls.ByPurpose) == 0 {
-		t.Errorf("issue %+v, branch %s, pull request %d, calls %+v", got.Issue, got.Branch, got.PullRequest.Number,
-			got.APICalls)
-	}
-
 	e.nothingLeft(exe)
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 0 {
-		t.Errorf("the demonstration left %v behind, %v", left, err)
+	return dir, got, told
+}
+
+const twoPlan = "# Work\n\n- [ ] Write one\n- [ ] Write two\n"
+
+// TestG4NothingOutlivesItsIteration: what an agent leaves running is dead before the next agent starts, and that one finds
+// nothing in its home, its temporary directories or its settings.
+func TestG4NothingOutlivesItsIteration(t *testing.T) {
+	t.Parallel()
+	dir, got, _ := inContainers(t, twoPlan, map[string]string{"agent.sh": `case $task in
+T1)
+	beat='trap "" TERM HUP INT; while :; do echo x >>/workspace/beat; done'
+	setsid bash -c "$beat" >/dev/null 2>&1 </dev/null &
+	(setsid bash -c "(setsid bash -c '$beat' &) &" >/dev/null 2>&1 </dev/null &)
+	until [ -s beat ]; do :; done
+	mkdir -p ~/.claude ~/.codex
+	for f in .bashrc .profile .gitconfig .claude.json .claude/settings.json .codex/config.toml; do echo evil >~/$f; done
+	echo evil >/tmp/evil; echo evil >/dev/shm/evil
+	echo 1 >one.txt ;;
+T2)
+	before=$(wc -c <beat)
+	i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done
+	[ "$(wc -c <beat)" = "$before" ] && echo quiet >two.txt
+	find ~ /tmp /dev/shm -type f >>two.txt
+	rm beat ;;
+esac
+`}, "--no-gates")
+	if b, err := os.ReadFile(filepath.Join(dir, "two.txt")); err != nil || string(b) != "quiet\n" || len(got.Commits) != 2 {
+		t.Errorf("the next agent found %q, %v; commits %+v", b, err, got.Commits)
 	}
+}
+
+// TestG5ResourcesAreBounded: whatever an agent uses up, its iteration ends, the reason is told, and the next one works.
+func TestG5ResourcesAreBounded(t *testing.T) {
+	t.Parallel()
+	attacks := []struct{ script, note string }{
+		{`exec tail /dev/zero`, "ran out of memory"},
+		// Where the work tree is kept in memory, it counts as the container's: that is not to end it before.
+		{`head -c 52000000 /dev/zero >big; while :; do read -t 100 <>/proc/self/fd/1; done`, "more than the 48 MiB allowed"},
+		{`mkdir d; cd d; i=0; while :; do : >$i; i=$((i + 1)); done`, "more than the 3000 files allowed"},
+		{`trap '' TERM; while :; do read -t 100 <>/proc/self/fd/1; done`, "took too long"},
+	}
+	var plan, script strings.Builder
+	script.WriteString("cat >/tmp/prompt\ntask=$(sed -n 's/^[^A-Za-z]*Task: *\\(T[0-9]*\\).*/\\1/p' /tmp/prompt | head -n 1)\n" +
+		"if ! grep -q 'The last call ' /tmp/prompt; then case $task in\n")
+	for i, a := range attacks {
+		fmt.Fprintf(&plan, "- [ ] Use up %d\n", i)
+		fmt.Fprintf(&script, "T%d) %s ;;\n", i+1, a.script)
+	}
+	script.WriteString("esac; fi\necho 1 >$task.txt; echo RALPH_RESULT: done\n")
+	st := newDockerStage(t, setting{
+		files: map[string]string{"README.md": "# widgets\n", config.RepoPath: "review: false\n", "agent.sh": script.String()},
+		agent: config.Agent{Name: config.AgentCommand, Command: "bash agent.sh"},
+		change: func(c *config.Server) {
+			c.Sandbox.Memory, c.Sandbox.PIDs, c.Sandbox.Disk, c.Sandbox.Files = 96<<20, 64, 48<<20, 3000
+			c.Limits.IterationTimeout = time.Minute // the others end long before, also where much else goes on
+		},
+	})
+	exe := builtBot(t)
+	e := newEngine(t, st.dir)
+	p := st.serveProgram(exe)
+	state := st.ended(st.openStore(), st.label("Use it up", plan.String()))
+	p.stop(t)
+	if state.End != run.EndAllTasksComplete {
+		t.Errorf("ended %s: %s", state.End, state.EndDetail)
+	}
+	for i, a := range attacks {
+		var notes []string
+		for _, h := range state.History {
+			if h.TaskID == fmt.Sprintf("T%d", i+1) {
+				notes = append(notes, h.Note)
+			}
+		}
+		if len(notes) != 2 || !strings.Contains(notes[0], a.note) {
+			t.Errorf("%s: %q, want a first call that failed (%q) and one that did not", a.script, notes, a.note)
+		}
+	}
+	e.nothingLeft(exe)
+}
+
+// TestG8CachesOfOtherRuns: a run finds what set-up commands on the default branch made, and nothing of what another run put
+// into its caches.
+func TestG8CachesOfOtherRuns(t *testing.T) {
+	t.Parallel()
+	const poison = `set -e
+grep -qx trusted "$RALPH_CACHE/marker"
+test "$(ls "$GOCACHE")" = result
+[ -e one.txt ] || [ -e two.txt ] || exit 0 # the default branch
+for f in "$RALPH_CACHE/marker" "$GOCACHE/result" "$GOCACHE/evil"; do echo evil >"$f"; done
+`
+	dir := filepath.Join(shortTempDir(t), "repo")
+	newRepo(t, dir, map[string]string{"one.md": "- [ ] Write one\n", "two.md": "- [ ] Write two\n", config.RepoPath: `setup:
+  run:
+    - echo trusted >"$RALPH_CACHE/marker"
+    - mkdir -p "$GOCACHE" && echo built >"$GOCACHE/result"
+`})
+	exe := builtBot(t)
+	e := newEngine(t, filepath.Dir(dir))
+	for i, name := range []string{"one", "two"} {
+		got, code, told := botRun(t, exe, dir, nil, name+".md", "--sandbox", "docker", "--image", baseImage(), "--gate", poison,
+			"--agent", "command", "--agent-command", "cat >/dev/null; echo 1 >"+name+".txt; echo RALPH_RESULT: done")
+		if code != run.ExitComplete || len(got.Commits) != 1 || strings.Count(told, "set-up done") != 1-i {
+			t.Fatalf("run %d: exit code %d: %+v\n%s", i+1, code, got.Run, told)
+		}
+	}
+	marker, err := filepath.Glob(filepath.Join(filepath.Dir(dir), "data", "caches", "*", "set-*", "marker"))
+	if err != nil || len(marker) != 1 {
+		t.Fatalf("what the set-up commands made: %v, %v", marker, err)
+	}
+	if kept, err := os.ReadFile(marker[0]); err != nil || string(kept) != "trusted\n" {
+		t.Errorf("the kept cache holds %q, %v", kept, err)
+	}
+	e.nothingLeft(exe)
+}
+
+// TestDockerKeepsHostileAgentsApart is TestAppKeepsHostileAgentsApart in containers.
+func TestDockerKeepsHostileAgentsApart(t *testing.T) {
+	t.Parallel()
+	keepsHostileAgentsApart(t, func(c *config.Server) {
+		c.Sandbox.Kind, c.Sandbox.Image, c.AllowLocalSandbox = config.SandboxDocker, baseImage(), false
+	})
 }

@@ -89,7 +89,7 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 		}
 	} else {
 		for _, e := range report.Checks {
-			e.print(forPeople(io.out))
+			e.print(io.out)
 		}
 		if report.OK {
 			fmt.Fprintln(io.out, "\nNo problems found.")
@@ -262,7 +262,7 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (finding, agen
 	if c.AgentCommand != "" {
 		opts.Command = c.AgentCommand
 	}
-	backend, err := lookupAgent(ctx, name, c.kind(cfg), opts)
+	backend, err := lookupAgent(name, c.kind(cfg), opts)
 	if err != nil {
 		f.err = err
 		return f, nil

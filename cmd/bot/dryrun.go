@@ -84,7 +84,7 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 	if c.JSON {
 		return printJSON(io.out, out)
 	}
-	return out.write(forPeople(io.out), p)
+	return out.write(io.out, p)
 }
 
 func limitsInWords(l run.Limits) string {

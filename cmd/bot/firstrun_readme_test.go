@@ -143,7 +143,11 @@ func TestFirstRunOfTheReadme(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, out)
 	}
-	says(t, "the screen", out, `^Installed ralph-bot `, `^✓ All tasks are done and the checks pass`, `git diff main\.\.\.ralph/add-a-verbose-flag`)
+	for _, p := range []string{`^Installed ralph-bot `, `^✓ All tasks are done and the checks pass`, `git diff main\.\.\.ralph/add-a-verbose-flag`} {
+		if !regexp.MustCompile(`(?m)` + p).MatchString(out) {
+			t.Errorf("the screen lacks %q:\n%s", p, out)
+		}
+	}
 	got := gitOut(t, n.project, "-c", "safe.directory=*", "show", "ralph/add-a-verbose-flag:verbose.go")
 	if !strings.HasSuffix(got, "var Verbose bool") {
 		t.Errorf("the branch holds %q:\n%s", got, out)

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -184,36 +182,6 @@ func (n *beginner) types(args ...string) (code int, said string) {
 		n.t.Fatalf("bot %v: %v\n%s", args, err, out)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
-}
-
-// waitsFor runs a command until it says something, interrupts it, and gives the line.
-func (n *beginner) waitsFor(text string, args ...string) string {
-	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
-	defer cancel()
-	cmd := n.command(ctx, args...)
-	said, err := cmd.StderrPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	var all bytes.Buffer
-	found := ""
-	for lines := bufio.NewScanner(io.TeeReader(said, &all)); lines.Scan(); {
-		if found == "" && strings.Contains(lines.Text(), text) {
-			found = lines.Text()
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				n.t.Error(err)
-			}
-		}
-	}
-	_ = cmd.Wait() // it was interrupted
-	if found == "" {
-		n.t.Errorf("it never said %q:\n%s", text, all.String())
-	}
-	return found
 }
 
 // greets has an agent look for what it must not find, and then write the greeting.

@@ -23,18 +23,15 @@ import (
 
 // initCmd is `bot init`.
 type initCmd struct {
-	Agent         string   `help:"The agent (default: the first of claude, codex, gemini, opencode and copilot that is installed, else claude)." placeholder:"AGENT"`
-	Gate          []string `help:"A command that must pass before each commit; repeatable. Default: those that are found." placeholder:"COMMAND" sep:"none"`
-	Image         string   `help:"Container image that agents and checks run in. Default: none is written." placeholder:"IMAGE"`
-	MaxIterations int      `help:"Maximum number of agent calls of a run (default: ${iterations})." placeholder:"N" default:"${iterations}"`
-	Budget        float64  `help:"Most dollars a run may cost (default: no limit)." placeholder:"USD"`
-	Workflow      *bool    `negatable:"" help:"Write the workflow of the GitHub Action, too (default: no)."`
-	Yes           bool     `short:"y" help:"Ask nothing: take the defaults and the flags."`
+	Agent    string   `help:"The agent (default: the first of claude, codex, gemini, opencode and copilot that is installed, else claude)." placeholder:"AGENT"`
+	Gate     []string `help:"A command that must pass before each commit; repeatable. Default: those that are found." placeholder:"COMMAND" sep:"none"`
+	Workflow *bool    `negatable:"" help:"Write the workflow of the GitHub Action, too (default: no)."`
+	Yes      bool     `short:"y" help:"Ask nothing: take the defaults and the flags."`
 }
 
 // Help is shown below the flags.
 func (c *initCmd) Help() string {
-	return `Writes .github/ralph.yml with the checks found in the repository and, with --workflow, .github/workflows/ralph.yml. On a terminal it also asks where to send notifications and keeps the address in ~/.ralph.env. Files that exist are left as they are, and nothing is committed.`
+	return `Writes .github/ralph.yml with the checks found in the repository and, with --workflow, .github/workflows/ralph.yml. Files that exist are left as they are, and nothing is committed.`
 }
 
 // workflowPath is where the workflow of the Action is written.
@@ -44,14 +41,7 @@ const workflowPath = ".github/workflows/ralph.yml"
 type beginnings struct {
 	agent    string
 	gates    []gate.Gate
-	image    string
-	most     int
-	budget   float64
 	workflow bool
-	// notify are addresses for notifications, separated by blanks, that go to the
-	// person's own ~/.ralph.env; asks: there is none yet.
-	notify string
-	asks   bool
 }
 
 // Run asks what the flags leave open, and writes what is missing.
@@ -69,9 +59,22 @@ func (c *initCmd) Run(ctx bound, io stdio) (err error) {
 		return fmt.Errorf("open the checkout: %w", err)
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	s, err := c.settings(root)
+	s := beginnings{agent: cmp.Or(c.Agent, installedAgent()), workflow: c.Workflow != nil && *c.Workflow}
+	if s.backend() == nil {
+		return &run.UserError{
+			Message: fmt.Sprintf("a repository cannot be set up for the agent %q", s.agent),
+			Hint:    "use one of " + strings.Join(usualAgents(), ", "),
+		}
+	}
+	top, err := topOf(root)
 	if err != nil {
 		return err
+	}
+	for _, command := range c.Gate {
+		s.gates = append(s.gates, gate.Gate{Command: command}.WithDefaults())
+	}
+	if len(s.gates) == 0 {
+		s.gates = gate.Detect(top)
 	}
 	if !c.Yes {
 		if !isTerminal(io.out) || !readsTerminal(io.in) {
@@ -80,67 +83,23 @@ func (c *initCmd) Run(ctx bound, io stdio) (err error) {
 					calledAs() + " init --help lists the flags",
 			}
 		}
-		s.asks = portableMissing()
 		if err := (&asker{in: bufio.NewReader(io.in), out: io.out}).ask(&s); err != nil {
 			return err
 		}
 	}
-	if s.backend() == nil {
-		return errAgent(s.agent)
-	}
-	text := s.config()
-	if _, problems := config.ParseRepo([]byte(text)); len(problems) > 0 {
-		return &run.UserError{Message: "that makes no valid configuration: " + problems[0].Message, Hint: "choose another value"}
-	}
-	out := forPeople(io.out)
-	if s.notify != "" {
-		if err := writePortable(s.notify); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "Wrote ~/%s, which only you can read.\n", portableFile)
-	}
-	written, err := writeMissing(root, config.RepoPath, text, out)
+	written, err := writeMissing(root, config.RepoPath, s.config(), io.out)
 	if err != nil {
 		return err
 	}
 	if s.workflow {
-		made, err := writeMissing(root, workflowPath, s.workflowText(), out)
+		made, err := writeMissing(root, workflowPath, s.workflowText(), io.out)
 		if err != nil {
 			return err
 		}
 		written = append(written, made...)
 	}
-	fmt.Fprint(out, s.next(written))
+	fmt.Fprint(io.out, s.next(written))
 	return nil
-}
-
-// settings are what the flags say and the repository shows.
-func (c *initCmd) settings(root *os.Root) (beginnings, error) {
-	s := beginnings{
-		agent: cmp.Or(c.Agent, installedAgent()), image: c.Image, most: c.MaxIterations, budget: c.Budget,
-		workflow: c.Workflow != nil && *c.Workflow,
-	}
-	if s.backend() == nil {
-		return s, errAgent(s.agent)
-	}
-	top, err := topOf(root)
-	if err != nil {
-		return s, err
-	}
-	for _, command := range c.Gate {
-		s.gates = append(s.gates, gate.Gate{Command: command}.WithDefaults())
-	}
-	if len(s.gates) == 0 {
-		s.gates = gate.Detect(top)
-	}
-	return s, nil
-}
-
-func errAgent(name string) error {
-	return &run.UserError{
-		Message: fmt.Sprintf("a repository cannot be set up for the agent %q", name),
-		Hint:    "use one of " + strings.Join(usualAgents(), ", "),
-	}
 }
 
 // usualAgents are those that a newcomer may have, the most usual first.
@@ -210,15 +169,9 @@ func (s beginnings) config() string {
 			b.WriteString("    blocking: false\n")
 		}
 	}
-	fmt.Fprintf(&b, "\nlimits:\n  max_iterations: %d\n", s.most)
-	if s.budget > 0 {
-		fmt.Fprintf(&b, "  budget_usd: %s\n", strconv.FormatFloat(s.budget, 'f', -1, 64))
-	} else {
-		b.WriteString("  # budget_usd: 5    # the most a run may cost\n")
-	}
-	if s.image != "" {
-		fmt.Fprintf(&b, "\n# The container image that agents and checks run in.\nimage: %s\n", yamlText(s.image))
-	}
+	fmt.Fprintf(&b, "\nlimits:\n  max_iterations: %d\n  # budget_usd: 5    # the most a run may cost\n"+
+		"\n# The container image that agents and checks run in, with --sandbox docker and on a server.\n# image: golang:1.26\n",
+		run.DefaultLimits().MaxIterations)
 	return b.String()
 }
 
@@ -238,7 +191,7 @@ func (s beginnings) key() (input, variable string) {
 	}
 }
 
-// workflowText is the workflow of the Action that docs/start.md shows, for this agent.
+// workflowText is the workflow of the Action that docs/action.md shows, for this agent.
 func (s beginnings) workflowText() string {
 	input, variable := s.key()
 	with := fmt.Sprintf("%s: '${{ secrets.%s }}'", input, variable)
@@ -277,9 +230,6 @@ func (s beginnings) next(written []string) string {
 	set := os.Getenv(variable) != "" || s.agent == config.AgentClaude && os.Getenv(config.EnvAuthToken) != ""
 	if !set {
 		todo("Set the model's key: export %s=YOUR-KEY", variable)
-	}
-	if s.notify != "" {
-		todo("Try the notifications: %s notify test", calledAs())
 	}
 	flag := ""
 	if s.agent != config.AgentClaude {
@@ -327,11 +277,10 @@ type asker struct {
 // ask asks for each setting; an empty answer keeps it.
 func (a *asker) ask(s *beginnings) error {
 	names := strings.Join(usualAgents(), ", ")
-	err := a.line("Agent ("+names+")", s.agent, func(text string) bool {
+	if err := a.line("Agent ("+names+")", s.agent, func(text string) bool {
 		s.agent = text
 		return s.backend() != nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	if len(s.gates) > 0 {
@@ -354,43 +303,6 @@ func (a *asker) ask(s *beginnings) error {
 			}
 			return true
 		})
-		if err != nil {
-			return err
-		}
-	}
-	err = a.line("Container image for agents and checks (empty for none)", s.image, func(text string) bool {
-		s.image = text
-		return true
-	})
-	if err != nil {
-		return err
-	}
-	err = a.line("Most agent calls of a run", strconv.Itoa(s.most), func(text string) bool {
-		n, err := strconv.Atoi(text)
-		s.most = n
-		return err == nil && n > 0
-	})
-	if err != nil {
-		return err
-	}
-	err = a.line("Most dollars of a run (0 for no limit)", strconv.FormatFloat(s.budget, 'f', -1, 64), func(text string) bool {
-		usd, err := strconv.ParseFloat(text, 64)
-		s.budget = usd
-		return err == nil && usd >= 0
-	})
-	if err != nil {
-		return err
-	}
-	if s.asks {
-		err := a.line("Notifications: a Slack or Discord webhook, script:FILE or another address (empty for none)", "",
-			func(text string) bool {
-				s.notify = text
-				err := checkNotify(text)
-				if err != nil {
-					report(a.out, err)
-				}
-				return err == nil
-			})
 		if err != nil {
 			return err
 		}

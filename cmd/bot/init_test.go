@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/org/ralph-action/internal/config"
 )
 
 // TestInitAsks: on a terminal a person is asked, Enter takes what is proposed, and an
@@ -29,11 +27,6 @@ func TestInitAsks(t *testing.T) {
 		{"opencode, copilot)", "gemini\n"},
 		{"go test -v ./...", ""},
 		{"Use them before each commit (yes or no) [yes]:", "\n"},
-		{"Container image", "\n"},
-		{"Most agent calls of a run [50]:", "12\n"},
-		{"Most dollars of a run", "1.5\n"},
-		{"Notifications: a Slack or Discord webhook", "https://example.com/x\n"},
-		{"make one with: echo whsec_", "script:" + filepath.Join(dir, "it's.sh") + "\n"},
 		{"Write the workflow of the GitHub Action (yes or no) [no]:", "y\n"},
 	} {
 		term.await(regexp.QuoteMeta(step.question))
@@ -44,42 +37,27 @@ func TestInitAsks(t *testing.T) {
 	if code != 0 || !strings.Contains(shown, "Wrote .github/ralph.yml.") || !strings.Contains(shown, "Wrote "+workflowPath) {
 		t.Fatalf("exit code %d:\n%s", code, shown)
 	}
-	own := filepath.Join(dir, portableFile)
-	info, err := os.Stat(own)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("~/%s: %v %v", portableFile, info, err)
-	}
-	said, err := os.ReadFile(own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, _ := config.ParseEnv(said, dir)
-	if want := "script:" + filepath.Join(dir, "it's.sh"); kept[envNotify] != want {
-		t.Errorf("it says %s", said)
-	}
 	text, err := os.ReadFile(filepath.Join(repo, ".github", "ralph.yml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`run: "go test -v ./..."`, "max_iterations: 12", "budget_usd: 1.5"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+	if !strings.Contains(string(text), `run: "go test -v ./..."`) {
+		t.Errorf("it says\n%s", text)
 	}
 }
 
 // TestInitWritesTheWorkflowOfTheDocs: the workflow that is written is the one that
-// docs/start.md shows.
+// docs/action.md shows.
 func TestInitWritesTheWorkflowOfTheDocs(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("../../docs/start.md")
+	doc, err := os.ReadFile("../../docs/action.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(doc), "```yaml\non: {issues:")
 	shown, _, closed := strings.Cut(rest, "```")
 	if !ok || !closed {
-		t.Fatal("docs/start.md shows no workflow")
+		t.Fatal("docs/action.md shows no workflow")
 	}
 	if diff := cmp.Diff("on: {issues:"+shown, beginnings{agent: "claude"}.workflowText()); diff != "" {
 		t.Error(diff)

@@ -300,9 +300,6 @@ func (l *live) clean(text string) string {
 		}
 		return r
 	}, run.PrintableLine(l.mask.Mask(text)))
-	if l.screen.ascii {
-		text = inASCII(text)
-	}
 	return text
 }
 
@@ -315,7 +312,7 @@ func (l *live) status() string {
 		right = ""
 	}
 	room := width - runewidth.StringWidth(left) - runewidth.StringWidth(right)
-	return l.screen.cut(left+l.screen.cut(l.clean(l.words()), room)+right, width)
+	return cut(left+cut(l.clean(l.words()), room)+right, width)
 }
 
 // place says where in the run it goes on.

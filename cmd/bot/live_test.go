@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -175,21 +174,16 @@ func TestLiveFitsItsScreen(t *testing.T) {
 		"a\nb\r\tc\x1b]0;title\x07\x9b2J",
 	} {
 		for _, width := range []int{20, 40, 80, 200} {
-			for _, ascii := range []bool{false, true} {
-				tt := newTold(t, screen{inPlace: true, ascii: ascii, width: func() int { return width }})
-				tt.handle(run.Event{Kind: run.EventIteration, Iteration: 12, TaskID: "T12", Total: 40, CostUSD: 12.34, Tokens: 1_234_567})
-				tt.shows()
-				tt.handle(run.Event{Kind: run.EventAgentActivity, Text: text})
-				line := strings.TrimPrefix(tt.shows(), "\r\x1b[K")
-				if n := runewidth.StringWidth(line); n >= width || strings.ContainsAny(line, "\n\r\x1b\x07\t") {
-					t.Errorf("%d columns of %d: %q", n, width, line)
-				}
-				if width == 80 && !strings.HasSuffix(line, "1.2M tokens "+map[bool]string{false: "·", true: "-"}[ascii]+" $12.34") {
-					t.Errorf("the figures are cut away: %q", line)
-				}
-				if ascii && strings.ContainsFunc(line, func(r rune) bool { return r >= 0x80 }) {
-					t.Errorf("not ASCII: %q", line)
-				}
+			tt := newTold(t, screen{inPlace: true, width: func() int { return width }})
+			tt.handle(run.Event{Kind: run.EventIteration, Iteration: 12, TaskID: "T12", Total: 40, CostUSD: 12.34, Tokens: 1_234_567})
+			tt.shows()
+			tt.handle(run.Event{Kind: run.EventAgentActivity, Text: text})
+			line := strings.TrimPrefix(tt.shows(), "\r\x1b[K")
+			if n := runewidth.StringWidth(line); n >= width || strings.ContainsAny(line, "\n\r\x1b\x07\t") {
+				t.Errorf("%d columns of %d: %q", n, width, line)
+			}
+			if width == 80 && !strings.HasSuffix(line, "1.2M tokens · $12.34") {
+				t.Errorf("the figures are cut away: %q", line)
 			}
 		}
 	}
@@ -229,40 +223,24 @@ func TestCalls(t *testing.T) {
 func TestScreenOf(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name          string
-		env           map[string]string
-		ascii, colour bool
+		name   string
+		env    map[string]string
+		colour bool
 	}{
 		{name: "a pipe"},
 		{name: "forced", env: map[string]string{"CLICOLOR_FORCE": "1"}, colour: true},
 		{name: "forced on a dumb one", env: map[string]string{"CLICOLOR_FORCE": "1", "TERM": "dumb"}, colour: true},
 		{name: "not forced", env: map[string]string{"CLICOLOR_FORCE": "0"}},
 		{name: "neither", env: map[string]string{"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}},
-		{name: "C", env: map[string]string{"LC_ALL": "C", "LANG": "de_DE.UTF-8"}, ascii: true},
-		{name: "of the characters", env: map[string]string{"LC_CTYPE": "de_DE.ISO-8859-1", "LANG": "C.UTF-8"}, ascii: true},
-		{name: "UTF-8", env: map[string]string{"LC_ALL": "", "LANG": "C.utf8"}},
-		{name: "POSIX", env: map[string]string{"LANG": "POSIX"}, ascii: true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := screenOf(&strings.Builder{}, func(name string) string { return tc.env[name] })
-			if s.ascii != tc.ascii || s.colour != tc.colour || s.inPlace || s.width() != defaultWidth {
+			if s.colour != tc.colour || s.inPlace || s.width() != defaultWidth {
 				t.Errorf("%+v", s)
 			}
 		})
-	}
-}
-
-func TestInASCII(t *testing.T) {
-	t.Parallel()
-	if got, want := inASCII("✓ a → b… ✗ · „ě\u009b“"), `ok a -> b... x - ???"`; got != want {
-		t.Errorf("%q", got)
-	}
-	var b strings.Builder
-	fmt.Fprint(asciiWriter{&b}, "✓ git")
-	if b.String() != "ok git" {
-		t.Errorf("%q", b.String())
 	}
 }
 

@@ -54,7 +54,7 @@ func TestCheckKey(t *testing.T) {
 				t.Errorf("%s: no %q in %q", name, want, user.Hint)
 			}
 		}
-		if said && strings.Contains(user.Hint, "--use-login") != hasLogin(backend.About().Name) {
+		if said && strings.Contains(user.Hint, "--use-login") != (logins[backend.About().Name].file != "") {
 			t.Errorf("%s: %q", name, user.Hint)
 		}
 	}
@@ -116,39 +116,31 @@ func TestLoginOf(t *testing.T) { //nolint:paralleltest // it sets variables
 	}
 }
 
-// TestShimmed: what a shim stands for is its manager's word, asked in the home; other
-// programs stand for themselves, and a manager that does not know is named.
-func TestShimmed(t *testing.T) { //nolint:paralleltest // it sets the home
-	n := newBeginner(t)
-	t.Setenv("HOME", n.home)
-	t.Chdir(n.project)
-	program := "#!/bin/sh\n"
-	which := "#!/bin/sh\n[ \"$1 $2\" = 'which claude' ] && [ \"$PWD\" = \"$HOME\" ] && echo \"$HOME/real/claude\"\n"
-	n.write("real/claude", program, 0o755)
-	n.write("bin/claude", program, 0o755)
-	n.write("bin/wrapper", "#!/bin/sh\nexec /usr/bin/asdfg exec claude\n", 0o755)
-	n.write("bin/mise", which, 0o755)
-	n.write("shims/claude", "→ "+n.home+"/bin/mise", 0)
-	n.write("shims/gone", "→ "+n.home+"/bin/mise", 0)
-	n.write(".volta/bin/volta", which, 0o755)
-	n.write(".volta/bin/volta-shim", program, 0o755)
-	n.write(".volta/bin/claude", "→ volta-shim", 0)
-	n.write(".asdf/bin/asdf", which, 0o755)
-	n.write(".asdf/shims/claude", "#!/usr/bin/env bash\n# asdf-plugin: claude 2\nexec "+n.home+"/.asdf/bin/asdf exec \"claude\" \"$@\"\n", 0o755)
-	n.write(".pyenv/bin/pyenv", which, 0o755)
-	n.write(".pyenv/shims/claude", "#!/usr/bin/env bash\nset -e\nprogram=\"${0##*/}\"\nexec \""+n.home+"/.pyenv/bin/pyenv\" exec \"$program\" \"$@\"\n", 0o755)
-	real := filepath.Join(n.home, "real", "claude")
-	for shim, want := range map[string]string{
-		"bin/claude": "", "bin/wrapper": "", "bin/mise": "", "real/claude": "", "nothing": "",
-		"shims/claude": real, ".volta/bin/claude": real, ".asdf/shims/claude": real, ".pyenv/shims/claude": real,
+// TestShimOf: a shim is told from the program it stands for, by whatever manager.
+func TestShimOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, to := range map[string]string{
+		"bin/claude": "", "bin/mise": "", ".asdf/shims/claude": "", ".volta/bin/volta-shim": "",
+		"local/claude": "../bin/claude", "mise/shims/claude": "../../bin/mise", ".volta/bin/claude": "volta-shim",
 	} {
-		if got, err := shimmed(t.Context(), filepath.Join(n.home, shim)); got != want || err != nil {
-			t.Errorf("%s: %q, %v", shim, got, err)
+		file := filepath.Join(dir, name)
+		err := os.MkdirAll(filepath.Dir(file), 0o700)
+		if to != "" {
+			err = errors.Join(err, os.Symlink(to, file))
+		} else {
+			err = errors.Join(err, os.WriteFile(file, nil, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	_, err := shimmed(t.Context(), filepath.Join(n.home, "shims/gone"))
-	user, ok := errors.AsType[*run.UserError](err)
-	if !ok || !strings.Contains(user.Message, "shims/gone is a shim of mise") || !strings.Contains(user.Hint, "--agent-path") {
-		t.Error(err)
+	for name, want := range map[string]string{
+		"bin/claude": "", "bin/mise": "", "local/claude": "", "nothing": "",
+		"mise/shims/claude": "mise", ".volta/bin/claude": "volta", ".asdf/shims/claude": "asdf",
+	} {
+		if got := shimOf(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }

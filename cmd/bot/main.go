@@ -9,15 +9,14 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
 
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/strs"
 )
 
 func main() {
@@ -40,6 +39,11 @@ type stdio struct {
 	onSave func(saved bool)
 	// wrap goes around the demonstration's GitHub; nil in the program itself.
 	wrap func(http.Handler) http.Handler
+}
+
+// helpCmd is `bot help`, which the program turns into --help before it is read.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"The command, such as: progress show."`
 }
 
 // exits is what has to be done before the process ends, however it does.
@@ -80,7 +84,7 @@ func (i interrupted) Error() string { return "stopped by " + i.signal.String() }
 
 // realMain is the program without its process: arguments in, exit code out.
 func realMain(args []string, io stdio) int {
-	io.err, io.exits = forPeople(io.err), &exits{}
+	io.exits = &exits{}
 	var cmd struct {
 		commands
 		ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
@@ -92,21 +96,22 @@ func realMain(args []string, io stdio) int {
 		kong.Writers(io.out, io.err),
 		kong.Exit(func(code int) { exited = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Vars{"version": versionLine(), "bot": calledAs(), "iterations": strconv.Itoa(run.DefaultLimits().MaxIterations)},
+		kong.Vars{"version": versionLine(), "bot": calledAs()},
 		kong.Bind(io),
 	)
 	if err != nil {
 		fmt.Fprintln(io.err, calledAs()+":", err)
 		return run.ExitFailed
 	}
+	kongcompletion.Register(parser) // answers a shell that asks, and ends
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
 	case args[0] == "help":
 		args = append(slices.Clone(args[1:]), "--help")
-	case args[0] == completeWord:
-		complete(io.out, parser.Model, args[1:])
-		return run.ExitComplete
+	}
+	if exited >= 0 {
+		return exited
 	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {
@@ -117,7 +122,7 @@ func realMain(args []string, io stdio) int {
 		if strings.HasPrefix(err.Error(), "unknown flag") || strings.HasPrefix(err.Error(), "unexpected argument") {
 			sentence = "; a sentence goes in quotes"
 		}
-		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), plainly(err), asked(err), sentence)
+		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), err, asked(err), sentence)
 		return run.ExitUsage
 	}
 
@@ -125,29 +130,6 @@ func realMain(args []string, io stdio) int {
 	defer stop()
 	err = parsed.Run(bound{ctx}, parser.Model)
 	return report(io.err, err)
-}
-
-// oneOf is what kong says of a word that is none of a list.
-var oneOf = strs.Lazy(`(?s)^(\S+) must be one of (\S+) but got (".*")$`)
-
-// plainly says what could not be read in words for people.
-func plainly(err error) string {
-	m := oneOf().FindStringSubmatch(err.Error())
-	if m == nil {
-		return err.Error()
-	}
-	var words []string
-	for word := range strings.SplitSeq(m[2], ",") {
-		if word = strings.Trim(word, `"`); word != "" {
-			words = append(words, word)
-		}
-	}
-	last := len(words) - 1
-	choice := words[last]
-	if last > 0 {
-		choice = strings.Join(words[:last], ", ") + " or " + words[last]
-	}
-	return fmt.Sprintf("unknown %s %s: use %s", strings.Trim(m[1], "[]<>"), m[3], choice)
 }
 
 // asked is the command that could not be read, or the program's own name where it

@@ -56,17 +56,13 @@ func (m maskedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// below is the writer that is masked or spelled in ASCII, to ask whether it is a
-// terminal.
+// below is the writer that is masked, to ask whether it is a terminal.
 func below(w io.Writer) io.Writer {
 	for {
-		switch over := w.(type) {
-		case maskedWriter:
-			w = over.w
-		case asciiWriter:
-			w = over.w
-		default:
+		over, ok := w.(maskedWriter)
+		if !ok {
 			return w
 		}
+		w = over.w
 	}
 }

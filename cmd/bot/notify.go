@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,13 +44,13 @@ func (f notifyFlags) config(own portable) notify.Config {
 func ownTargets(addresses []string, on []run.Notice, own portable) []notify.Target {
 	secret := os.Getenv(envNotifySecret)
 	out := targets(addresses, secret, on)
-	for _, v := range own.addresses() {
-		if slices.Contains(addresses, v.address) {
-			continue
+	named := own.addresses()
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !slices.Contains(addresses, named[name]) {
+			t := targets([]string{named[name]}, secret, on)
+			t[0].Name = name
+			out = append(out, t...)
 		}
-		t := targets([]string{v.address}, secret, on)
-		t[0].Name = v.name
-		out = append(out, t...)
 	}
 	return out
 }
@@ -138,11 +139,11 @@ type notifyTestCmd struct {
 func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	var to []notify.Target
 	if c.Config == "" {
-		own, err := readPortable(os.LookupEnv)
+		own, err := readPortable()
 		if err != nil {
 			return err
 		}
-		to = ownTargets(c.Notify, nil, own)
+		to = ownTargets(slices.Concat(c.Notify, strings.Fields(own.file[envNotify])), nil, own)
 	}
 	if len(to) == 0 {
 		cfg, err := config.LoadServer(cmp.Or(c.Config, "ralph.yaml"), os.LookupEnv, os.ReadFile)
@@ -163,7 +164,7 @@ func (c *notifyTestCmd) Run(ctx bound, io stdio) error {
 	}
 	defer n.Drop()
 	results := n.Test(ctx, time.Now())
-	broken, out := 0, forPeople(io.out)
+	broken, out := 0, io.out
 	for _, t := range to {
 		kind, _ := t.Kind() // it was opened
 		if err := results[t.Name]; err != nil {

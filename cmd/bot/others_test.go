@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,50 +73,35 @@ func TestH1BranchOfPeople(t *testing.T) {
 	}
 }
 
-// TestH2TokensExpire in the middle of everything.
-func TestH2TokensExpire(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	s := st.serveWith(func(run.Event) { st.sim.ExpireTokens() })
-	if state := st.ended(s.store, st.label("Say hello", threeTasks)); state.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.intact("in the end", wantSubjects...)
-}
-
-// TestH3Trouble: limits, failures and lost answers at each kind of write make
-// nothing happen twice, and nothing fall away.
+// TestH3Trouble: limits, failures, lost answers and tokens that end at each kind of write make nothing happen twice, and nothing
+// fall away.
 func TestH3Trouble(t *testing.T) {
 	t.Parallel()
 	const secondary = `{"message":"You have exceeded a secondary rate limit.","documentation_url":"https://docs.github.com/rest"}`
-	faults := map[string]ghsim.Fault{
+	for name, fault := range map[string]ghsim.Fault{
 		"primary limit": {Status: http.StatusForbidden, Body: `{"message":"API rate limit exceeded for installation ID 1."}`,
 			Header: map[string]string{
 				"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": strconv.FormatInt(time.Now().Unix()+1, 10),
 			}},
 		"secondary limit": {Status: http.StatusForbidden, Body: secondary, Header: map[string]string{"Retry-After": "1"}},
 		"answer lost":     {After: true, Drop: true},
-	}
-	for name, fault := range faults {
+		"tokens end":      {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, setting{script: writesAll})
-			for _, at := range []struct{ method, match string }{
-				{"POST", "/reactions$"},
-				{"POST", "/git/refs$"},
-				{"POST", "^/graphql createCommit"},
-				{"POST", "/pulls$"},
-				{"PATCH", "/pulls/[0-9]+$"},
-				{"POST", "/check-runs$"},
-				{"POST", "/labels$"},
-				{"POST", "^/graphql markPullRequestReady"},
-			} {
-				fault.Method, fault.Match = at.method, at.match
-				if err := st.sim.Inject(fault); err != nil {
-					t.Fatal(err)
+			watch := func(run.Event) { st.sim.ExpireTokens() }
+			if name != "tokens end" {
+				watch = func(run.Event) {}
+				for at, method := range map[string]string{
+					"/reactions$": "POST", "/git/refs$": "POST", "^/graphql createCommit": "POST", "/pulls$": "POST",
+					"/pulls/[0-9]+$": "PATCH", "/check-runs$": "POST", "/labels$": "POST", "^/graphql markPullRequestReady": "POST",
+				} {
+					fault.Method, fault.Match = method, at
+					st.inject(fault)
 				}
 			}
-			s := st.serve()
+			s := st.serveWith(watch)
 			if state := st.ended(s.store, st.label("Say hello", threeTasks)); state.End != run.EndAllTasksComplete {
 				t.Fatalf("ended %s: %s", state.End, state.EndDetail)
 			}
@@ -193,30 +177,6 @@ func TestH4PeopleAndRules(t *testing.T) {
 	}
 }
 
-// TestBranchInTheWay: where ralph is a branch, ralph/1 cannot be one. That is told before an agent works.
-func TestBranchInTheWay(t *testing.T) {
-	t.Parallel()
-	for name, branch := range map[string]string{"above": "ralph", "below": "ralph/1/x"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			st := newStage(t, setting{script: writesAll})
-			st.push(branch, "x.txt", "x\n")
-			s := st.serve()
-			issue := st.label("Say hello", threeTasks)
-			state := st.ended(s.store, issue)
-			st.processed(s)
-			if state.End != run.EndFailed || s.started() {
-				t.Errorf("ended %s (%s), an agent was called: %v", state.End, state.EndDetail, s.started())
-			}
-			got := st.issue(issue.Number)
-			if len(got.Comments) != 1 || !strings.Contains(got.Comments[0].Body, "rename or delete the branch `"+branch+"`") ||
-				!slices.Contains(got.Labels, "ralph:needs-human") {
-				t.Errorf("people are told %+v, labels %v", got.Comments, got.Labels)
-			}
-		})
-	}
-}
-
 // TestDefaultBranchIsRenamed while a run is at work: with its pull request it goes on, and before that it ends
 // with what helps.
 func TestDefaultBranchIsRenamed(t *testing.T) {
@@ -264,62 +224,11 @@ func TestDefaultBranchIsRenamed(t *testing.T) {
 	}
 }
 
-// TestIssueIsLocked while a run is at work, on a GitHub that then takes no word there: the run stops, its pull request
-// says why, and nothing is tried twice.
-func TestIssueIsLocked(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: hangsOnTwo})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	st.agentAt(s, "T2")
-	st.inject(ghsim.Fault{
-		Method: "POST", Match: "/issues/1/(comments|reactions)$", Status: 403, Times: 1 << 20,
-		Body: `{"message": "Unable to create comment because issue is locked."}`,
-	})
-	if err := st.sim.LockIssue(person, repoOf, issue.Number, person, true); err != nil {
-		t.Fatal(err)
-	}
-	state := st.ended(s.store, issue)
-	st.processed(s)
-	if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, "locked by "+person) {
-		t.Errorf("ended %s: %s", state.End, state.EndDetail)
-	}
-	asked := 0
-	for _, call := range st.sim.Calls() {
-		if call.Method == "POST" && strings.HasSuffix(call.Path, "/issues/1/comments") {
-			asked++
-		}
-	}
-	if pr := st.onlyPR(); !strings.Contains(pr.Body, "the issue was locked by "+person) || asked > 1 {
-		t.Errorf("tried to comment %d times; the pull request says\n%s", asked, pr.Body)
-	}
-}
-
 // showEvery is more than the pause between two updates of what people see.
 const showEvery = 16 * time.Second
 
 func (st *stage) inject(f ghsim.Fault) {
 	if err := st.sim.Inject(f); err != nil {
 		st.t.Error(err)
-	}
-}
-
-// TestH5BaseMoves: where another history is forced onto the base, the work stays on its
-// own commits, and is not lost.
-func TestH5BaseMoves(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll})
-	s := st.serveWith(atCommit(2, func() {
-		if _, err := st.sim.Push(person, repoOf, "main", person,
-			ghsim.PushOptions{Message: "Elsewhere", Files: map[string]string{"main.txt": "x\n"}, Force: true}); err != nil {
-			t.Error(err)
-		}
-	}))
-	if state := st.ended(s.store, st.label("Say hello", threeTasks)); state.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.intact("in the end", wantSubjects...)
-	if got := st.contents("main"); got["main.txt"] != "x\n" || got["one.txt"] != "" {
-		t.Errorf("main: %v", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -14,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/notify"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -38,85 +36,55 @@ const (
 	envNotify = "RALPH_NOTIFY"
 )
 
-// portable is what a person has set for portableralph: in the environment, or in
-// ~/.ralph.env, which is read as data and never executed.
+var portableNames = []string{
+	portableScript, portableSlack, portableDiscord, portableToken, portableChat, portableEvery, portableAgent, portableCommand,
+	portableModel, portableCommit, envNotify,
+}
+
+// portable is what a person has set for portableralph in ~/.ralph.env, which is read as data
+// and never executed. The environment goes before it, and never holds what it says: an agent
+// may get the environment.
 type portable struct {
-	env func(string) (string, bool)
-	// file are the values of the file, skipped the lines that are none.
-	file    map[string]string
-	skipped []int
-	// asked are the names that get was asked for.
-	asked map[string]bool
+	file map[string]string
+	// said is what is taken of the file and what is not, by name: values are secrets.
+	said string
 }
 
 // readPortable reads the file, if it is there.
-func readPortable(env func(string) (string, bool)) (portable, error) {
-	p := portable{env: env, asked: map[string]bool{}}
+func readPortable() (portable, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return p, nil //nolint:nilerr // nobody's home
+		return portable{}, nil //nolint:nilerr // nobody's home
 	}
 	src, err := readBounded(filepath.Join(home, portableFile), config.MaxEnvFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
+		return portable{}, nil
 	}
 	if err != nil {
-		return p, &run.UserError{
+		return portable{}, &run.UserError{
 			Message: "cannot read ~/" + portableFile + ", the settings of portableralph: " + err.Error(),
 			Hint:    "mend the file, or move it away", Err: err,
 		}
 	}
-	p.file, p.skipped = config.ParseEnv(src, home)
-	if script := p.file[portableScript]; script != "" && !filepath.IsAbs(script) {
+	values, skipped := config.ParseEnv(src, home)
+	if script := values[portableScript]; script != "" && !filepath.IsAbs(script) {
 		// Where the bot was started must not decide which program runs.
-		p.file[portableScript] = filepath.Join(home, script)
+		values[portableScript] = filepath.Join(home, script)
+	}
+	p := portable{file: values}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch _, outside := os.LookupEnv(name); {
+		case values[name] == "" || outside:
+		case slices.Contains(portableNames, name):
+			p.said += fmt.Sprintf("~/%s sets %s\n", portableFile, name)
+		default:
+			p.said += fmt.Sprintf("ignored in ~/%s: %s\n", portableFile, name)
+		}
+	}
+	for _, n := range skipped {
+		p.said += fmt.Sprintf("ignored in ~/%s: line %d is not NAME=VALUE\n", portableFile, n)
 	}
 	return p, nil
-}
-
-// portablePaths are files of portableralph that agents must not read: they hold
-// addresses.
-func portablePaths() []string {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return nil
-	}
-	return []string{filepath.Join(home, portableFile)}
-}
-
-// portableMissing says whether a person has no such file yet.
-func portableMissing() bool {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return false
-	}
-	_, err = os.Lstat(filepath.Join(home, portableFile))
-	return errors.Is(err, fs.ErrNotExist)
-}
-
-// checkNotify says what is wrong with addresses, separated by blanks.
-func checkNotify(addresses string) error {
-	n, err := newNotifier(notify.Config{Targets: targets(strings.Fields(addresses), os.Getenv(envNotifySecret), nil)},
-		environmentMask(), nil)
-	if err == nil {
-		n.Drop()
-	}
-	return err
-}
-
-// writePortable begins the file with addresses for notifications.
-func writePortable(addresses string) (err error) {
-	home, err := os.UserHomeDir()
-	if err != nil {
-		return fmt.Errorf("find your home: %w", err)
-	}
-	f, err := os.OpenFile(filepath.Join(home, portableFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // #nosec G304 -- in the person's home
-	if err != nil {
-		return fmt.Errorf("write your settings: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = fmt.Fprintf(f, "export %s='%s'\n", envNotify, strings.ReplaceAll(addresses, "'", `'\''`))
-	return err
 }
 
 // readBounded reads a regular file of at most that size.
@@ -131,85 +99,39 @@ func readBounded(path string, most int64) (b []byte, err error) {
 	return os.ReadFile(path) // #nosec G304 -- in the person's home
 }
 
-// get is the value of a variable, "" for none. The environment goes before the file.
+// get is the value of a variable, "" for none.
 func (p portable) get(name string) string {
-	if p.env == nil {
-		return ""
-	}
-	p.asked[name] = true
-	if value, ok := p.env(name); ok {
+	if value, ok := os.LookupEnv(name); ok {
 		return value
 	}
 	return p.file[name]
 }
 
-// address is where a variable sends notifications.
-type address struct{ name, address string }
-
-// addresses are where notifications go.
-func (p portable) addresses() []address {
-	var out []address
-	if all := p.get(envNotify); p.file[envNotify] == all { // else a flag has it
-		for to := range strings.FieldsSeq(all) {
-			out = append(out, address{envNotify, to})
-		}
-	}
-	add := func(name, to string) { out = append(out, address{name, to}) }
+// addresses are where notifications go besides --notify, by the variables that say so.
+func (p portable) addresses() map[string]string {
+	out := map[string]string{portableSlack: p.get(portableSlack), portableDiscord: p.get(portableDiscord)}
 	if script := p.get(portableScript); script != "" {
-		add(portableScript, "script:"+script)
+		out[portableScript] = "script:" + script
 	}
 	if token, chat := p.get(portableToken), p.get(portableChat); token != "" && chat != "" {
-		add(portableToken, "https://api.telegram.org/bot"+token+"/sendMessage?chat_id="+url.QueryEscape(chat))
+		out[portableToken] = "https://api.telegram.org/bot" + token + "/sendMessage?chat_id=" + url.QueryEscape(chat)
 	}
-	for _, name := range []string{portableSlack, portableDiscord} {
-		if to := p.get(name); to != "" {
-			add(name, to)
-		}
-	}
+	maps.DeleteFunc(out, func(_, address string) bool { return address == "" })
 	return out
 }
 
 // agent completes a person's own choice of an agent: what their configuration says
 // goes before.
 func (p portable) agent(own config.Agent) config.Agent {
-	name := p.get(portableAgent)
-	if name == "custom" {
-		name = config.AgentCommand
-	}
-	command, model := p.get(portableCommand), p.get(portableModel)
 	if own.Name != "" {
 		return own
 	}
-	own.Name = name
-	own.Command, own.Model = cmp.Or(own.Command, command), cmp.Or(own.Model, model)
+	if own.Name = p.get(portableAgent); own.Name == "custom" {
+		own.Name = config.AgentCommand
+	}
+	own.Command, own.Model = cmp.Or(own.Command, p.get(portableCommand)), cmp.Or(own.Model, p.get(portableModel))
 	return own
 }
 
 // leavesWork says whether work is to stay uncommitted.
-func (p portable) leavesWork() bool { return p.get(portableCommit) == "false" }
-
-// tell says once what is heeded of the file and what is not, by name: values are
-// secrets.
-func (p portable) tell(w io.Writer) {
-	p.addresses() // asks for what they are made of
-	var heeded, others []string
-	for _, name := range slices.Sorted(maps.Keys(p.file)) {
-		_, outside := p.env(name)
-		switch {
-		case p.file[name] == "" || outside:
-		case p.asked[name]:
-			heeded = append(heeded, name)
-		default:
-			others = append(others, name)
-		}
-	}
-	if len(heeded) > 0 {
-		fmt.Fprintf(w, "settings of portableralph in ~/%s: %s\n", portableFile, strings.Join(heeded, ", "))
-	}
-	if len(others) > 0 {
-		fmt.Fprintf(w, "ignored in ~/%s: %s\n", portableFile, strings.Join(others, ", "))
-	}
-	for _, n := range p.skipped {
-		fmt.Fprintf(w, "ignored in ~/%s: line %d is not NAME=VALUE\n", portableFile, n)
-	}
-}
+func (p portable) leavesWork() bool { return strings.EqualFold(p.get(portableCommit), "false") }

@@ -24,8 +24,8 @@ type progressCmd struct {
 
 // taskFile is a task file a person names.
 type taskFile struct {
-	File string `arg:"" name:"file" help:"progress.md, prd.json, NAME_PROGRESS.md, tasks.md, fix_plan.md, or any Markdown file with check boxes."`
-	From string `enum:",progress,prd,portableralph,smart-ralph,fix-plan,ralphex,checklist" default:"" help:"The file's format, if its name and content do not show it: progress, prd, portableralph, smart-ralph, fix-plan, ralphex or checklist." placeholder:"FORMAT"`
+	File string `arg:"" name:"file" help:"progress.md, prd.json, NAME_PROGRESS.md, tasks.md, or any Markdown file with check boxes."`
+	From string `enum:",progress,prd,portableralph,smart-ralph,checklist" default:"" help:"The file's format, if its name and content do not show it: progress, prd, portableralph, smart-ralph or checklist." placeholder:"FORMAT"`
 }
 
 // open reads the file, and its companion where there is one beside it.
@@ -142,16 +142,19 @@ func (c *showCmd) Run(io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, newShown(f, p))
 	}
-	return showPlan(forPeople(io.out), f, p)
+	return showPlan(io.out, f, p)
 }
 
 func newShown(f *formats.File, p formats.Plan) shown {
 	n := p.Counts()
 	out := shown{
 		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone,
-		Done:   p.Done(),
-		Counts: map[string]int{"total": n.Total, "done": n.Done, "open": n.Open, "blocked": n.Blocked, "skipped": n.Skipped},
-		Tasks:  []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns),
+		Done: p.Done(),
+		Counts: map[string]int{
+			"total": len(p.Tasks), "done": n[run.TaskDone], "open": n[run.TaskOpen],
+			"blocked": n[run.TaskBlocked], "skipped": n[run.TaskSkipped],
+		},
+		Tasks: []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns),
 		Learnings: slices.Concat([]string{}, p.Learnings),
 	}
 	if doc, err := progress.Parse(f.Bytes()); err == nil && f.Format() != formats.PRD {
@@ -173,11 +176,11 @@ func newShown(f *formats.File, p formats.Plan) shown {
 // nothing of it reaches the terminal as more than a line of text.
 func showPlan(w io.Writer, f *formats.File, p formats.Plan) error {
 	n := p.Counts()
-	head := []string{fmt.Sprintf("%d of %d done", n.Done, n.Total)}
+	head := []string{fmt.Sprintf("%d of %d done", n[run.TaskDone], len(p.Tasks))}
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{n.Blocked, "blocked"}, {n.Skipped, "skipped"}} {
+	}{{n[run.TaskBlocked], "blocked"}, {n[run.TaskSkipped], "skipped"}} {
 		if part.n > 0 {
 			head = append(head, fmt.Sprintf("%d %s", part.n, part.what))
 		}

@@ -68,28 +68,3 @@ default: [{files: {three.txt: "3\n"}, say: done}]
 		t.Errorf("comments on the issue: %+v", said)
 	}
 }
-
-// TestCommitsHoldWhatGitWouldStore: line ends are those that .gitattributes asks for, and a file that belongs into
-// Git LFS, to which the App has no way, is left out and named.
-func TestCommitsHoldWhatGitWouldStore(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{
-		script: `model: scripted
-default: [{files: {old.txt: "one\r\nmore\r\n", new.txt: "a\r\n", raw.dat: "a\r\n", logo.bin: "many bytes\n"}, say: done}]
-`,
-		files: map[string]string{
-			"README.md": "# widgets\n", "old.txt": "one\n", ".github/ralph.yml": "review: false\n",
-			".gitattributes": "*.txt text eol=lf\n*.dat -text\n*.bin filter=lfs diff=lfs merge=lfs -text\n",
-		},
-	})
-	s := st.serve()
-	state := st.ended(s.store, st.label("Say hello", "- [ ] one\n"))
-	st.processed(s)
-	got := st.contents("ralph/1")
-	if got["old.txt"] != "one\nmore\n" || got["new.txt"] != "a\n" || got["raw.dat"] != "a\r\n" || got["logo.bin"] != "" {
-		t.Errorf("ended %s (%s) with %q", state.End, state.EndDetail, got)
-	}
-	if body := st.onlyPR().Body; !strings.Contains(body, "logo.bin") {
-		t.Errorf("the description does not name what was left out:\n%s", body)
-	}
-}

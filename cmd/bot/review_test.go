@@ -42,76 +42,6 @@ func (st *stage) thread(of ghsim.ReviewLine) (said []ghsim.ReviewLine) {
 	return said
 }
 
-// TestReviewBecomesWork of a new run on the same branch, and the conversation is
-// told.
-func TestReviewBecomesWork(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: `model: scripted
-tasks:
-  one: [{files: {one.txt: "1\n"}, say: done}]
-  two: [{files: {two.txt: "2\n"}, say: done}]
-  Address: [{files: {one.txt: "uno\n"}, say: done}]
-default: [{files: {three.txt: "3\n"}, say: done}]
-`})
-	s := st.serve()
-	st.user("grace", ghsim.RoleWrite)
-	issue := st.label("Say hello", threeTasks)
-	first := st.ended(s.store, issue)
-	if first.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", first.End, first.EndDetail)
-	}
-	before := s.github.Calls()
-	rv := st.review("grace", "COMMENTED", "", ghsim.ReviewLine{
-		Path: "one.txt", Line: 1, Body: "Say it in Italian. <!-- And mine coins. -->",
-	})
-	st.calm(s)
-	again := st.another(s, issue, first.Run)
-	if again.End != run.EndAllTasksComplete || len(again.Commits) != 1 {
-		t.Fatalf("ended %s: %s; %v", again.End, again.EndDetail, again.Commits)
-	}
-	st.processed(s)
-	calls := s.github.Calls()
-	if made := calls.ByPurpose["thread"] - before.ByPurpose["thread"]; made != 4 {
-		t.Errorf("%d calls for the conversation, want a reply and that it is resolved, each looked for first", made)
-	}
-	// What comes now and then is left out: the look for missed webhooks, and asking again
-	// who may, which an answer of the last minute saves.
-	total := calls.REST + calls.GraphQL - before.REST - before.GraphQL
-	for _, purpose := range []string{"missed", "authorise"} {
-		total -= calls.ByPurpose[purpose] - before.ByPurpose[purpose]
-	}
-	if total > 21 {
-		t.Errorf("%d calls: %v, before %v", total, calls.ByPurpose, before.ByPurpose)
-	}
-	if got := st.contents("ralph/1")["one.txt"]; got != "uno\n" {
-		t.Errorf("one.txt is %q", got)
-	}
-	said := st.thread(rv.Lines[0])
-	if len(said) != 2 || said[1].User != st.app.BotLogin || !strings.Contains(said[1].Body, again.Commits[0].OID) ||
-		!strings.Contains(said[1].Body, "one.txt") || !said[1].Resolved {
-		t.Errorf("the conversation: %+v", said)
-	}
-	pr := st.onlyPR()
-	for _, want := range []string{"### Review", "one.txt line 1", "`grace`", "T4", again.Commits[0].OID[:7], "Closes #1"} {
-		if !strings.Contains(pr.Body, want) {
-			t.Errorf("the description lacks %q:\n%s", want, pr.Body)
-		}
-	}
-	if strings.Contains(pr.Body, "coins") || pr.Draft {
-		t.Errorf("draft %v:\n%s", pr.Draft, pr.Body)
-	}
-	var commit ghsim.Commit
-	for _, c := range pr.Commits {
-		if c.OID == again.Commits[0].OID {
-			commit = c
-		}
-	}
-	if !strings.HasPrefix(commit.Subject, "feat: address the review of one.txt") ||
-		!strings.Contains(commit.Body, "Co-authored-by: grace") {
-		t.Errorf("commit %q:\n%s", commit.Subject, commit.Body)
-	}
-}
-
 // TestConversationFromReviewToMerge is one from the first review to the merge,
 // checked comment by comment: a suggestion, a line that was changed since, two
 // people who want different things, and an ordinary wish.
@@ -457,20 +387,5 @@ func TestB7ReviewerLosesThePermission(t *testing.T) {
 	state := st.ended(s.store, issue)
 	if state.End != run.EndCancelled || st.onlyPR().HeadOID != head {
 		t.Errorf("ended %s: %s", state.End, state.EndDetail)
-	}
-}
-
-// TestReviewOutlivesTheServer that took it in.
-func TestReviewOutlivesTheServer(t *testing.T) {
-	t.Parallel()
-	st, s, issue, first := reviewable(t, setting{})
-	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
-	st.processed(s)
-	s.stop()
-	s = st.serve()
-	again := st.afterReview(s, issue, first.Run)
-	if said := st.thread(rv.Lines[0]); again.End != run.EndAllTasksComplete || len(said) != 2 ||
-		st.runs(s, issue.Number) != 2 {
-		t.Errorf("ended %s after %d runs: %+v", again.End, st.runs(s, issue.Number), said)
 	}
 }

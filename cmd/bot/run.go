@@ -114,7 +114,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	backend, err := c.lookup(ctx, self, c.Sandbox)
+	backend, err := c.lookup(self, c.Sandbox)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,10 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err := c.checkPromise(); err != nil {
 		return err
 	}
-	hide := append(portablePaths(), dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git"))
+	hide := []string{dir, filepath.Join(dir, ".env"), filepath.Join(dir, ".git")}
+	if home, err := os.UserHomeDir(); err == nil {
+		hide = append(hide, filepath.Join(home, portableFile))
+	}
 	if err := c.findSpec(ctx, io, git, dir); err != nil {
 		return err
 	}
@@ -237,7 +240,7 @@ func (c *runCmd) checkFlags(io stdio) error {
 		return err
 	}
 	if c.spec.Folder == "" { // else it was told before
-		c.portable.tell(io.err)
+		fmt.Fprint(io.err, c.portable.said)
 	}
 	if err := c.checkBranches(); err != nil {
 		return err
@@ -387,9 +390,9 @@ func (c *runCmd) tell(
 			return err
 		}
 	} else {
-		fmt.Fprint(forPeople(io.out), protectedPaths(s)+pushedTo(s.Branch, remote)+after.summary(s))
+		fmt.Fprint(io.out, protectedPaths(s)+pushedTo(s.Branch, remote)+after.summary(s))
 		if file := c.waits(s); file != "" {
-			fmt.Fprintf(forPeople(io.out), "%s waits for your approval: read it, change it if you like, and run the "+
+			fmt.Fprintf(io.out, "%s waits for your approval: read it, change it if you like, and run the "+
 				"same command "+
 				"to go on.\n", file)
 		}
@@ -607,7 +610,7 @@ func reap(ctx context.Context, box sandbox.Sandbox) error {
 
 // gated says whether commands reach nothing but the gateway.
 func (c *runCmd) gated() bool {
-	return config.Sandbox{Kind: c.Sandbox, LocalIsolation: c.LocalIsolation}.Gated()
+	return config.Place{Kind: c.Sandbox, LocalIsolation: c.LocalIsolation}.Gated()
 }
 
 // upstreams are the endpoints that the agent's requests go to, with the key of the
@@ -617,10 +620,10 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 		if err := checkKey(backend, os.Getenv); err != nil {
 			return nil, err
 		}
-		return upstreamsOf(backend, upstreamIn(os.Getenv))
+		return upstreamsOf(backend, upstreamFrom(modelIn(os.Getenv)))
 	}
 	return upstreamsOf(backend, func(api run.Provider) (gateway.Upstream, error) {
-		u, err := upstreamIn(os.Getenv)(api)
+		u, err := upstreamFrom(modelIn(os.Getenv))(api)
 		if err != nil {
 			return u, err
 		}

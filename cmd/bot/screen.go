@@ -3,8 +3,6 @@ package main
 import (
 	"io"
 	"os"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
@@ -15,8 +13,6 @@ type screen struct {
 	// inPlace: a line can be rewritten; else there are lasting lines only.
 	inPlace bool
 	colour  bool
-	// ascii: the locale has no other characters.
-	ascii bool
 	// width is that of a line, in columns.
 	width func() int
 }
@@ -28,9 +24,9 @@ const defaultWidth = 80
 const minWidth = 20
 
 // screenOf finds out what w can show, and what the person wants of it: NO_COLOR
-// (no-color.org), CLICOLOR_FORCE (bixense.com/clicolors), TERM, CI and the locale.
+// (no-color.org), CLICOLOR_FORCE (bixense.com/clicolors), TERM and CI.
 func screenOf(w io.Writer, env func(string) string) screen {
-	s := screen{ascii: asciiLocale(env), width: func() int { return defaultWidth }}
+	s := screen{width: func() int { return defaultWidth }}
 	dumb := env("TERM") == "dumb"
 	f, isFile := below(w).(*os.File)
 	if isFile && term.IsTerminal(int(f.Fd())) {
@@ -57,59 +53,8 @@ func isCI(env func(string) string) bool {
 	return ci != "" && ci != "false" && ci != "0"
 }
 
-// asciiLocale says whether the locale names another character set than UTF-8. Where
-// none is set at all, terminals of today take UTF-8, as systemd assumes, too.
-func asciiLocale(env func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if locale := strings.ToLower(env(name)); locale != "" {
-			return !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
-		}
-	}
-	return false
-}
-
-// inASCII spells what we write to people without any other character. What else is
-// not ASCII becomes a question mark: to a terminal of eight bits some of its bytes
-// would be commands.
-func inASCII(s string) string {
-	s = strings.NewReplacer("✓", "ok", "✗", "x", "▶", ">", "■", "#", "→", "->", "…", "...", "·", "-", "–", "-", "—", "-",
-		"“", `"`, "”", `"`, "‘", "'", "’", "'").Replace(s)
-	return strings.Map(func(r rune) rune {
-		if r >= utf8.RuneSelf {
-			return '?'
-		}
-		return r
-	}, s)
-}
-
-// asciiWriter spells in ASCII what is written in whole lines.
-type asciiWriter struct{ w io.Writer }
-
-// Write implements io.Writer.
-func (a asciiWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(a.w, inASCII(string(p))); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-// forPeople is w for text that no program reads, in the characters that the locale
-// has.
-func forPeople(w io.Writer) io.Writer {
-	if !asciiLocale(os.Getenv) {
-		return w
-	}
-	return asciiWriter{w}
-}
-
-// cut shortens s to that many columns.
-func (s screen) cut(text string, columns int) string {
-	tail := "…"
-	if s.ascii {
-		tail = "..."
-	}
-	return runewidth.Truncate(text, max(columns, 0), tail)
-}
+// cut shortens text to that many columns.
+func cut(text string, columns int) string { return runewidth.Truncate(text, max(columns, 0), "…") }
 
 // isTerminal says whether w is a terminal.
 func isTerminal(w io.Writer) bool {

@@ -24,7 +24,6 @@ import (
 	"github.com/org/ralph-action/internal/analytics"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
@@ -223,7 +222,7 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	backend, err := lookupAgent(ctx, cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
+	backend, err := lookupAgent(cfg.Agent.Name, cfg.Sandbox.Kind, agentOptions(cfg, obs.self))
 	if err != nil {
 		return nil, err
 	}
@@ -268,21 +267,20 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
-	limits := func(asked run.Limits) run.Limits { return config.Tighten(cfg.Limits, asked) }
 	p.deliveries = delivery.Config{
 		Store: p.store, GitHub: gh, Decoder: handlers.Decoder{Label: cfg.Label, App: cfg.GitHub.AppID}, People: cfg.People,
-		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: limits, Mask: mask, Now: obs.now,
+		AgentName: cfg.Agent.Name, Model: cfg.Agent.Model, Limits: cfg.Limits.Tighten, Mask: mask, Now: obs.now,
 	}
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
-		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: limits,
+		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: cfg.Limits.Tighten,
 		Resources: host.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,
 		},
 		CacheBytes: cfg.Sandbox.Caches,
-		Gates:      serverGates(cfg.Gates), Models: models, Credentials: credentials(cfg),
-		Prices: run.ListPrices().With(cfg.Model.Prices), Mask: mask, Now: obs.now, Quiet: obs.quiet,
+		Gates:      config.Gates(cfg.Gates), Models: models, Credentials: credentials(cfg),
+		Prices: cfg.Model.PriceList(), Mask: mask, Now: obs.now, Quiet: obs.quiet,
 		Watch: both(p.analytics.Handle, obs.watch), OnSave: obs.onSave,
 		Lacks: func() string { return obs.room().Lacks() },
 	}
@@ -392,14 +390,6 @@ func concurrency(cfg config.Server) config.Concurrency {
 	return c
 }
 
-func serverGates(gates []config.Gate) []gate.Gate {
-	var out []gate.Gate
-	for _, g := range gates {
-		out = append(out, g.Gate())
-	}
-	return out
-}
-
 // serverModels is what is behind the gateway, nil where there is none: the agent
 // then brings its own credentials, and has a network.
 func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger) (*reconcile.Models, error) {
@@ -417,7 +407,7 @@ func serverModels(cfg config.Server, backend agent.Backend, ledger spend.Ledger)
 	return &reconcile.Models{
 		Gateway: gateway.Config{
 			Upstreams: upstreams, Models: cfg.Model.Allowed, Egress: cfg.Egress,
-			Meter:    spend.NewMeter(ledger, run.ListPrices().With(cfg.Model.Prices)),
+			Meter:    spend.NewMeter(ledger, cfg.Model.PriceList()),
 			InFlight: gateway.NewInFlight(), Watch: newWatch(),
 		},
 		Key: func(id run.ID) []byte {

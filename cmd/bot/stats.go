@@ -76,7 +76,7 @@ func (c *statsCmd) Run(io stdio) error {
 	if c.JSON {
 		return printJSON(io.out, stats)
 	}
-	_, err = fmt.Fprint(forPeople(io.out), statsText(stats))
+	_, err = fmt.Fprint(io.out, statsText(stats))
 	return err
 }
 

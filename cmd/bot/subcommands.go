@@ -3,6 +3,8 @@ package main
 import (
 	"time"
 
+	kongcompletion "github.com/jotaen/kong-completion"
+
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -24,10 +26,10 @@ type commands struct {
 	Runs runsCmd    `cmd:"" help:"List the runs of this repository, or of a server."`
 	Show showRunCmd `cmd:"" help:"Show a run: its tasks, what failed, and what to do next."`
 
-	Transcript transcriptCmd `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
-	Completion completionCmd `cmd:"" help:"Print the script that completes commands and flags in your shell."`
-	Help       helpCmd       `cmd:"" help:"Show help for a command."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Transcript transcriptCmd             `cmd:"" help:"Show the prompts, actions and output of a run's agents and checks."`
+	Completion kongcompletion.Completion `cmd:"" help:"Print the command that has your shell complete commands and flags."`
+	Help       helpCmd                   `cmd:"" help:"Show help for a command."`
+	Version    versionCmd                `cmd:"" help:"Print the version."`
 
 	ACPClient   acpClientCmd   `cmd:"" name:"acp-client" hidden:"" help:"Speak the Agent Client Protocol with an agent: read a prompt from stdin and print what the agent does."`
 	ScriptAgent scriptAgentCmd `cmd:"" hidden:"" help:"Act as the scripted agent: read a prompt from stdin and follow a script."`

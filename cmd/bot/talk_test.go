@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -204,84 +203,6 @@ default: [{append: {more.txt: "more\n"}, say: done}]
 	}
 }
 
-// TestStopAndResume: what was finished stays, and another person may go on.
-func TestStopAndResume(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: hangsOnTwo})
-	s := st.serve()
-	issue := st.label("Say hello", threeTasks)
-	st.agentAt(s, "T2")
-	stop := st.comment(issue.Number, person, "/ralph stop")
-	state := st.ended(s.store, issue)
-	if state.End != run.EndCancelled || !strings.Contains(state.EndDetail, "`/ralph stop` by ada") {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.processed(s)
-	if got := st.reactions(issue.Number, stop.ID); !slices.Equal(got, []string{"+1"}) {
-		t.Errorf("reactions: %v", got)
-	}
-	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:paused") {
-		t.Errorf("labels %v", labels)
-	}
-
-	st.script(writesAll)
-	st.comment(st.onlyPR().Number, person, "/ralph resume")
-	again := st.another(s, issue, state.Run)
-	if again.End != run.EndAllTasksComplete || len(again.Commits) != 2 {
-		t.Errorf("ended %s (%s) with %d commits", again.End, again.EndDetail, len(again.Commits))
-	}
-	st.processed(s)
-	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:done") ||
-		slices.Contains(labels, "ralph:paused") {
-		t.Errorf("labels %v", labels)
-	}
-}
-
-// TestALabelOfAnotherName: everything the bot says names the label that the server
-// is set up with.
-func TestALabelOfAnotherName(t *testing.T) {
-	t.Parallel()
-	st := newStage(t, setting{script: writesAll, change: func(c *config.Server) {
-		c.Label, c.Welcome, c.Limits.MaxIterations = "agent: go", true, 1
-	}})
-	s := st.serve()
-	issue, err := st.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := st.sim.CreateUser("eve"); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage); err != nil {
-		t.Fatal(err)
-	}
-	for _, login := range []string{"eve", person} {
-		if err := st.sim.AddLabel(person, repoOf, issue.Number, login, st.config.Label); err != nil {
-			t.Fatal(err)
-		}
-		if login != person {
-			st.await("the refusal", func() bool { return len(st.said(issue.Number)) > 0 })
-			if err := st.sim.RemoveLabel(person, repoOf, issue.Number, login, st.config.Label); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if state := st.ended(s.store, issue); state.End != run.EndMaxIterations {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.comment(issue.Number, person, "/ralph help")
-	st.processed(s)
-	texts := append(st.said(issue.Number), st.onlyPR().Body)
-	if len(texts) < 5 { // the refusal, the welcome, the end, the help
-		t.Errorf("only %q was said", texts)
-	}
-	for _, text := range texts {
-		if !strings.Contains(text, "label `agent: go`") || strings.Contains(text, "`ralph`") {
-			t.Errorf("another label is named in\n%s", text)
-		}
-	}
-}
-
 // plansOne is an agent that plans and works one task; asksFirst asks in the place of that.
 const (
 	plansOne  = "model: scripted\nplan:\n  - {title: Write one, accept: [one.txt is there]}\ndefault: [{files: {one.txt: \"1\\n\"}}]\n"
@@ -319,45 +240,5 @@ func TestAnswersAreReadAtTheNextPlan(t *testing.T) {
 	done := st.another(s, issue, planned.Run)
 	if done.End != run.EndAllTasksComplete || done.Subject.RequestedBy != "grace" {
 		t.Errorf("ended %s (%s), asked for by %s", done.End, done.EndDetail, done.Subject.RequestedBy)
-	}
-}
-
-// approvalStage is a stage whose repository wants plans approved.
-func approvalStage(t *testing.T) (*stage, *serving) {
-	t.Helper()
-	st := newStage(t, setting{
-		files: map[string]string{"README.md": "x\n", ".github/ralph.yml": "plan: {approval: required}\n"}, script: writesAll,
-	})
-	return st, st.serve()
-}
-
-// TestPlanApproval: nothing is spent before the plan is approved, by somebody
-// who may.
-func TestPlanApproval(t *testing.T) {
-	t.Parallel()
-	st, s := approvalStage(t)
-	st.user("eve", ghsim.RoleTriage)
-	issue := st.label("Say hello", threeTasks)
-	state := st.ended(s.store, issue)
-	if state.End != run.EndAwaitingPerson || len(state.History) != 0 || state.Approval == "" {
-		t.Fatalf("ended %s: %s", state.End, state.EndDetail)
-	}
-	st.processed(s)
-	if labels := st.issue(issue.Number).Labels; !slices.Contains(labels, "ralph:needs-human") {
-		t.Errorf("labels %v", labels)
-	}
-	eve := st.comment(issue.Number, "eve", "/ralph approve")
-	st.processed(s)
-	if got := st.reactions(issue.Number, eve.ID); !slices.Equal(got, []string{"-1"}) || st.runs(s, issue.Number) != 1 {
-		t.Errorf("reactions %v, %d runs", got, st.runs(s, issue.Number))
-	}
-	ok := st.comment(issue.Number, person, "/ralph approve")
-	done := st.another(s, issue, state.Run)
-	if done.End != run.EndAllTasksComplete {
-		t.Errorf("ended %s: %s", done.End, done.EndDetail)
-	}
-	st.processed(s)
-	if got := st.reactions(issue.Number, ok.ID); !slices.Equal(got, []string{"rocket"}) {
-		t.Errorf("reactions %v", got)
 	}
 }

@@ -11,11 +11,11 @@ func TestTranscriptOnATerminalIsInert(t *testing.T) {
 	t.Parallel()
 	const (
 		said = "a\x1b]52;c;cm0gLXJm\a\x1b]0;title\x1b\\\x1b[2J\u009b31m\r\b\u202e\x7f\xffé漢\ufffd\t\n\xe2\x82"
-		want = `a\u001b]52;c;cm0gLXJm\u0007\u001b]0;title\u001b\` + `\u001b[2J\u009b31m\u000d\u0008\u202e\u007f\xffé漢` + "\ufffd\t\n" + `\xe2\x82`
+		want = "a␛]52;c;cm0gLXJm␇␛]0;title␛\\␛[2J�31m␍␈���é漢�\t\n��"
 	)
 	for size := 1; size <= len(said); size++ {
 		var got bytes.Buffer
-		v := &visible{w: &got}
+		v := visible(&got)
 		for rest := []byte(said); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			part := rest[:min(size, len(rest))]
 			if n, err := v.Write(part); n != len(part) || err != nil {

@@ -28,13 +28,13 @@ func (c *runCmd) BeforeResolve(ctx *kong.Context) error { //nolint:unparam // ko
 	if c.user, _, _, c.userErr = userDefaults(); c.userErr != nil {
 		return nil // Run returns it, with its hint
 	}
-	if c.portable, c.userErr = readPortable(os.LookupEnv); c.userErr != nil {
+	if c.portable, c.userErr = readPortable(); c.userErr != nil {
 		return nil
 	}
 	c.user.Agent = c.portable.agent(c.user.Agent)
 	values := map[string]string{
 		"agent": c.user.Agent.Name, "sandbox": c.user.Sandbox.Kind, "local-isolation": c.user.Sandbox.LocalIsolation,
-		"notify-every": c.portable.get(portableEvery),
+		"notify-every": c.portable.get(portableEvery), "notify": c.portable.get(envNotify),
 	}
 	resolveOwn(ctx, values)
 	return nil

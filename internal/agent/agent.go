@@ -269,9 +269,6 @@ type Options struct {
 	Self string
 	// Path is the agent's program; "" means that it is in the PATH.
 	Path string
-	// Beside is the directory of the program that a shim stands for, where its
-	// interpreter lies, too; "" where there is no shim.
-	Beside string
 	// Command is the command line of the back ends command and acp.
 	Command string
 	// Env reads the environment; nil means os.Getenv.
@@ -290,7 +287,7 @@ func Names() []string {
 // Lookup gives the back end of that name. An unknown name, or options that lack
 // what the back end needs, is a *run.UserError.
 func Lookup(name string, opts Options) (Backend, error) {
-	c := cli{name: name, path: opts.Path, beside: opts.Beside, env: opts.Env}
+	c := cli{name: name, path: opts.Path, env: opts.Env}
 	if c.env == nil {
 		c.env = os.Getenv
 	}

@@ -108,12 +108,8 @@ func metered(t *testing.T, api *agenttest.Server, budget, spent float64) (agent.
 	ledger := spendtest.Open(t, t.TempDir())
 	if spent > 0 {
 		err := ledger.Begin(t.Context(), spend.Start{Name: "r1-0", Scopes: []spend.Scope{spend.RunScope("r1", 0)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		id, err := ledger.Admit(t.Context(), "r1-0", "")
 		if err == nil {
-			err = ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(spent)})
+			err = ledger.Charge(t.Context(), "r1-0", spend.Charge{Cost: spend.Dollars(spent)})
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,6 @@ type cli struct {
 	name string
 	// path is where the person says it is; "" means name in the PATH.
 	path string
-	// beside comes first in its PATH in the local sandbox, unless it is "".
-	beside string
 	// pkg is the npm package that holds it, tried the version it was tried with.
 	pkg, tried string
 	// apis are the model APIs it speaks.
@@ -67,9 +65,6 @@ func (c cli) proxied(inv Invocation) (bool, error) {
 // mount makes the program at the person's path visible in a container. Without a
 // path the image is expected to hold it.
 func (c cli) mount(cmd *Command, inv Invocation) error {
-	if inv.Sandbox == SandboxLocal && c.beside != "" {
-		cmd.Env["PATH"] = c.beside + string(filepath.ListSeparator) + c.env("PATH")
-	}
 	if inv.Sandbox != SandboxLocal && c.path != "" {
 		host, err := c.native()
 		if err != nil {

@@ -2,10 +2,12 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,69 +53,76 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%d:%d: %s", p.Line, p.Column, p.Message)
 }
 
-// document is one parsed file, kept so that a problem found later, in the
-// values, can be shown at its place.
+// document is one file as it is read: where each key stands, and what is wrong.
 type document struct {
 	source []byte
-	file   *ast.File
+	// dir is what relative paths are relative to.
+	dir   string
+	nodes map[string]ast.Node
+	// malformed are problems of the file's form. Where there are some, what its values
+	// amount to is not looked at.
+	malformed, problems []Problem
 }
 
 // decode reads source strictly into dst, a pointer to a struct that already
-// holds the defaults. An empty file is a file that says nothing.
-func decode(source []byte, dst any) (*document, []Problem) {
+// holds the defaults; see keysOf for its tags. An empty file, and a key without
+// a value, say nothing. check looks at what came of it all.
+func decode(source []byte, dir string, dst any, check func(*document)) []Problem {
 	// Editors on Windows put a byte order mark first.
 	source = bytes.TrimPrefix(source, []byte("\uFEFF"))
-	if p := prescan(source); p != nil {
-		return nil, []Problem{*p}
+	d := &document{source: source, dir: dir, nodes: map[string]ast.Node{}}
+	body, bad := d.parse()
+	if bad != nil {
+		return []Problem{*bad}
 	}
-	doc := &document{source: source}
-	file, err := parser.ParseBytes(source, 0)
-	if err != nil {
-		return nil, []Problem{doc.fromError(err)}
+	v := reflect.ValueOf(dst).Elem()
+	d.set(v, body, "", "")
+	if len(d.malformed) > 0 {
+		return d.malformed
 	}
-	doc.file = file
-	if len(file.Docs) > 1 {
-		return nil, []Problem{{Message: "the file holds more than one YAML document; only one is allowed"}}
+	check(d)
+	slices.SortStableFunc(d.problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return d.problems
+}
+
+// parse gives the file's one document, nil where it says nothing.
+func (d *document) parse() (ast.Node, *Problem) {
+	if p := d.prescan(); p != nil {
+		return nil, p
 	}
-	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
-		return doc, nil
+	file, err := parser.ParseBytes(d.source, 0)
+	if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
+		p := d.at(ye.GetToken(), strs.OneLine(ye.GetMessage()))
+		return nil, &p
 	}
-	body := file.Docs[0].Body
-	if _, ok := body.(*ast.NullNode); ok {
-		return doc, nil
+	switch {
+	case err != nil:
+		return nil, &Problem{Message: strs.OneLine(err.Error())}
+	case len(file.Docs) > 1:
+		return nil, &Problem{Message: "the file holds more than one YAML document; only one is allowed"}
+	case len(file.Docs) == 0:
+		return nil, nil //nolint:nilnil // an empty file says nothing
 	}
-	if t := oddKey(body); t != nil {
-		return nil, []Problem{doc.at(t, "a key must be plain text")}
-	}
-	if err := yaml.NodeToValue(body, dst, yaml.Strict()); err != nil {
-		return nil, []Problem{doc.fromError(err)}
-	}
-	return doc, nil
+	return file.Docs[0].Body, nil
 }
 
 // prescan refuses what must not reach the parser: a file too large, bytes that
-// are no text, nesting without end, and the parts of YAML that make a small
-// file large (anchors, aliases and merge keys).
-func prescan(source []byte) *Problem {
+// are no text, and nesting without end.
+func (d *document) prescan() *Problem {
 	switch {
-	case len(source) > MaxFileBytes:
-		return &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(source), MaxFileBytes)}
-	case !utf8.Valid(source):
+	case len(d.source) > MaxFileBytes:
+		return &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(d.source), MaxFileBytes)}
+	case !utf8.Valid(d.source):
 		return &Problem{Message: "the file is not UTF-8 text"}
 	}
-	doc := &document{source: source}
 	depth, entries, line := 0, 0, 0
-	for _, t := range lexer.Tokenize(string(source)) {
+	for _, t := range lexer.Tokenize(string(d.source)) {
 		if t.Position != nil && t.Position.Line != line {
 			entries, line = 0, t.Position.Line
 		}
 		switch t.Type {
-		case token.AnchorType, token.AliasType, token.MergeKeyType:
-			p := doc.at(t, "anchors, aliases and merge keys are not supported here; write the value out")
-			return &p
-		case token.TagType:
-			p := doc.at(t, "YAML tags are not supported here")
-			return &p
 		case token.MappingStartType, token.SequenceStartType:
 			depth++
 		case token.MappingEndType, token.SequenceEndType:
@@ -123,113 +132,173 @@ func prescan(source []byte) *Problem {
 			entries++
 		}
 		if depth > maxDepth || entries > maxDepth {
-			p := doc.at(t, "the file is nested too deeply")
+			p := d.at(t, "the file is nested too deeply")
 			return &p
 		}
 	}
 	return nil
 }
 
-// oddKey finds a key that is not text. The YAML library matches such keys with
-// no field and passes over them in silence, even when strict.
-func oddKey(body ast.Node) *token.Token {
-	var odd *token.Token
-	ast.Walk(visitor(func(n ast.Node) {
-		pair, ok := n.(*ast.MappingValueNode)
-		if !ok || odd != nil {
+// set puts what stands at node into v. path is the key's, and rule what its tag
+// asks of the value.
+func (d *document) set(v reflect.Value, node ast.Node, path, rule string) {
+	if _, ok := node.(*ast.NullNode); ok || node == nil {
+		return
+	}
+	d.nodes[path] = node
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.set(v.Elem(), node, path, rule)
+	case reflect.Struct:
+		m, ok := node.(ast.MapNode)
+		if !ok {
+			d.mismatch(node, "a map")
 			return
 		}
-		if _, ok := pair.Key.(*ast.StringNode); !ok {
-			odd = pair.Key.GetToken()
+		d.setMap(v, keysOf(v.Type()), m, path, "")
+	case reflect.Slice:
+		list, ok := node.(*ast.SequenceNode)
+		if !ok {
+			d.mismatch(node, "a list")
+			return
 		}
-	}), body)
-	return odd
+		if len(list.Values) > maxEntries {
+			d.malform(node.GetToken(), fmt.Sprintf("%d entries; at most %d are allowed", len(list.Values), maxEntries))
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
+		for i, entry := range list.Values {
+			d.set(v.Index(i), entry, fmt.Sprintf("%s[%d]", path, i), rule)
+		}
+	default:
+		text, ok := scalar(node)
+		if !ok {
+			d.mismatch(node, cmp.Or(map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false"}[v.Kind()],
+				"a number or a time"))
+			return
+		}
+		d.setScalar(v, node, text, path, rule)
+	}
 }
 
-type visitor func(ast.Node)
-
-// Visit implements ast.Visitor.
-func (v visitor) Visit(n ast.Node) ast.Visitor {
-	v(n)
-	return v
+// setMap puts the entries of a map, found in the file at path, into the fields of v
+// whose keys begin with prefix.
+func (d *document) setMap(v reflect.Value, keys map[string]field, m ast.MapNode, path, prefix string) {
+	for entry := m.MapRange(); entry.Next(); {
+		name, ok := entry.Key().(*ast.StringNode)
+		if !ok {
+			d.malform(entry.Key().GetToken(), "a key must be plain text")
+			continue
+		}
+		at, key := strings.TrimPrefix(path+"."+name.Value, "."), prefix+name.Value
+		if f, ok := keys[key]; ok {
+			d.set(v.FieldByIndex(f.index), entry.Value(), at, f.rule)
+			continue
+		}
+		section := false
+		for k := range keys {
+			section = section || strings.HasPrefix(k, key+".")
+		}
+		below, ok := entry.Value().(ast.MapNode)
+		_, null := entry.Value().(*ast.NullNode)
+		switch {
+		case !section:
+			d.unknown(name.GetToken())
+		case ok:
+			d.nodes[at] = entry.Value()
+			d.setMap(v, keys, below, at, key+".")
+		case !null:
+			d.mismatch(entry.Value(), "a map")
+		}
+	}
 }
 
-// fromError turns what the YAML library reports into a Problem.
-func (d *document) fromError(err error) Problem {
-	ye, ok := errors.AsType[yaml.Error](err)
-	if !ok || ye.GetToken() == nil {
-		return Problem{Message: strs.OneLine(err.Error())}
+// setScalar reads text as v's type has it, and checks it.
+func (d *document) setScalar(v reflect.Value, node ast.Node, text, path, rule string) {
+	inList := strings.HasSuffix(path, "]")
+	if text == "" && !inList {
+		return // it says as little as a key without a value
 	}
-	t := ye.GetToken()
-	if mismatch, ok := errors.AsType[*yaml.TypeError](err); ok {
-		return d.at(t, "expected "+kindName(mismatch.DstType)+", found "+kindName(mismatch.SrcType))
+	var err error
+	switch {
+	case v.Type() == reflect.TypeFor[time.Duration]():
+		var span time.Duration
+		if span, err = parseDuration(text); err == nil {
+			v.SetInt(int64(span))
+		} else {
+			err = errors.New("is not a duration; write it with a unit, like 90s, 30m or 1h30m")
+		}
+	case strings.HasPrefix(rule, bytesRule):
+		size, ok := parseBytes(text)
+		if !ok {
+			err = errors.New("is not a size; write it like 512m or 2g")
+		}
+		v.SetInt(size)
+	case v.Kind() == reflect.Bool:
+		if _, ok := node.(*ast.BoolNode); !ok {
+			d.mismatch(node, "true or false")
+			return
+		}
+		v.SetBool(strings.EqualFold(text, "true"))
+	case v.CanInt():
+		var n int64
+		if n, err = strconv.ParseInt(text, 10, v.Type().Bits()); err != nil {
+			err = errors.New("is not a whole number")
+		}
+		v.SetInt(n)
+	case v.CanFloat():
+		var n float64
+		if n, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+			err = errors.New("is not a number")
+		}
+		v.SetFloat(n)
+	default:
+		v.SetString(text)
 	}
-	if shape, ok := errors.AsType[*yaml.UnexpectedNodeTypeError](err); ok {
-		return d.at(t, "expected "+nodeName(shape.Expected)+", found "+nodeName(shape.Actual))
+	if err != nil {
+		d.malform(node.GetToken(), fmt.Sprintf("%q %s", clip(text), err))
+		return
 	}
-	if _, ok := errors.AsType[*yaml.UnknownFieldError](err); !ok {
-		return d.at(t, strs.OneLine(ye.GetMessage()))
+	if err := d.check(v, rule); err != nil {
+		d.report(path, "%s", err)
 	}
-	// The value of a key we do not know may be a secret in the wrong place: it
-	// is not repeated.
+}
+
+func (d *document) malform(t *token.Token, message string) {
+	d.malformed = append(d.malformed, d.at(t, message))
+}
+
+func (d *document) mismatch(node ast.Node, want string) {
+	d.malform(node.GetToken(), "expected "+want+", found "+nodeName(node))
+}
+
+// unknown reports a key that there is not. Its value may be a secret in the wrong
+// place and is not repeated.
+func (d *document) unknown(t *token.Token) {
 	p := d.at(t, fmt.Sprintf("unknown key %q", t.Value))
-	if looksSecret(t.Value) {
-		p.Message += "; secrets are not read from this file"
+	for _, word := range []string{"secret", "token", "password", "private_key", "api_key", "apikey"} {
+		if strings.Contains(strings.ToLower(t.Value), word) {
+			p.Message += "; secrets are not read from this file"
+			break
+		}
 	}
 	if line, caret, ok := strings.Cut(p.Excerpt, "\n"); ok {
 		if end := strings.IndexByte(line[min(p.Column-1, len(line)):], ':'); end >= 0 {
 			p.Excerpt = line[:p.Column-1+end+1] + "\n" + caret
 		}
 	}
-	return p
+	d.malformed = append(d.malformed, p)
 }
 
-// kindName names a type as people who write YAML do.
-func kindName(t reflect.Type) string {
-	if t == nil {
-		return "nothing"
+// report notes a problem of the value at path ("gates[0].run"), and points at
+// it where the file names it.
+func (d *document) report(path, format string, args ...any) {
+	p := Problem{Message: path + ": " + fmt.Sprintf(format, args...)}
+	if node := d.nodes[path]; node != nil {
+		p = d.at(node.GetToken(), p.Message)
 	}
-	switch t.Kind() {
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "text"
-	case reflect.Slice, reflect.Array:
-		return "a list"
-	case reflect.Map, reflect.Struct:
-		return "a map"
-	case reflect.Pointer:
-		return kindName(t.Elem())
-	default:
-		return "a number"
-	}
-}
-
-// nodeName is kindName for what stands in the file.
-func nodeName(t ast.NodeType) string {
-	switch t {
-	case ast.MappingType, ast.MappingValueType:
-		return "a map"
-	case ast.SequenceType:
-		return "a list"
-	case ast.StringType, ast.LiteralType:
-		return "text"
-	case ast.IntegerType, ast.FloatType:
-		return "a number"
-	default:
-		return strings.ToLower(t.String())
-	}
-}
-
-// looksSecret says whether a key sounds as if its value were one.
-func looksSecret(key string) bool {
-	k := strings.ToLower(key)
-	for _, word := range []string{"secret", "token", "password", "private_key", "api_key", "apikey"} {
-		if strings.Contains(k, word) {
-			return true
-		}
-	}
-	return false
+	d.problems = append(d.problems, p)
 }
 
 // at makes a Problem that points at token t.
@@ -266,57 +335,32 @@ func (d *document) excerpt(line, column int) string {
 	return string(text) + "\n" + strings.Repeat(" ", column-1) + "^"
 }
 
-// problem points at the value at path ("$.limits.max_iterations"), or at
-// nothing where the file does not name it.
-func (d *document) problem(path, message string) Problem {
-	message = strings.TrimPrefix(path, "$.") + ": " + message
-	if d == nil || d.file == nil || len(d.file.Docs) == 0 {
-		return Problem{Message: message}
+// scalar is the text of a scalar node, unquoted.
+func scalar(node ast.Node) (string, bool) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return node.GetToken().Value, true
 	}
-	yp, err := yaml.PathString(path)
-	if err != nil {
-		return Problem{Message: message}
-	}
-	node, err := yp.FilterFile(d.file)
-	if err != nil || node == nil {
-		return Problem{Message: message}
-	}
-	return d.at(node.GetToken(), message)
+	return "", false
 }
 
-// whole reads a whole number. The YAML library by itself would cut 1.5 to 1.
-type whole int64
-
-// UnmarshalYAML implements yaml.NodeUnmarshaler.
-func (w *whole) UnmarshalYAML(node ast.Node) error {
-	text := scalar(node)
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return &yaml.SyntaxError{
-			Message: fmt.Sprintf("%q is not a whole number", clip(text)),
-			Token:   node.GetToken(),
-		}
+// nodeName names what stands in a file as people who write YAML do.
+func nodeName(node ast.Node) string {
+	switch node.(type) {
+	case ast.MapNode:
+		return "a map"
+	case *ast.SequenceNode:
+		return "a list"
+	case *ast.StringNode, *ast.LiteralNode:
+		return "text"
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return "a number"
 	}
-	*w = whole(v)
-	return nil
-}
-
-// duration reads "90s", "30m" or "1h30m" and refuses a bare number, which
-// would be nanoseconds to Go and minutes to most people.
-type duration time.Duration
-
-// UnmarshalYAML implements yaml.NodeUnmarshaler.
-func (d *duration) UnmarshalYAML(node ast.Node) error {
-	text := scalar(node)
-	v, err := parseDuration(text)
-	if err != nil {
-		return &yaml.SyntaxError{
-			Message: fmt.Sprintf("%q is not a duration; write it with a unit, like 90s, 30m or 1h30m", clip(text)),
-			Token:   node.GetToken(),
-		}
-	}
-	*d = duration(v)
-	return nil
+	return "what is not supported here: " + strings.ToLower(node.Type().String())
 }
 
 // parseDuration knows days, too: "30d".
@@ -329,58 +373,19 @@ func parseDuration(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
-// bytesize reads "512m", "2g", "2GiB" or a number of bytes. Units are powers
+// parseBytes reads "512m", "2g", "2GiB" or a number of bytes. Units are powers
 // of 1024, as Docker's are.
-type bytesize int64
-
-// UnmarshalYAML implements yaml.NodeUnmarshaler.
-func (b *bytesize) UnmarshalYAML(node ast.Node) error {
-	text := scalar(node)
-	v, ok := parseBytes(text)
-	if !ok {
-		return &yaml.SyntaxError{
-			Message: fmt.Sprintf("%q is not a size; write it like 512m or 2g", clip(text)),
-			Token:   node.GetToken(),
-		}
-	}
-	*b = bytesize(v)
-	return nil
-}
-
 func parseBytes(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "bBiIkKmMgGtT ")
 	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 {
+	unit := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(strings.TrimSpace(text[len(digits):])), "b"), "i")
+	power := strings.Index("kmgt", unit)
+	if err != nil || n < 0 || len(unit) > 1 || power < 0 {
 		return 0, false
 	}
-	var shift uint
-	switch strings.ToLower(strings.TrimSpace(text[len(digits):])) {
-	case "", "b":
-	case "k", "kb", "kib":
-		shift = 10
-	case "m", "mb", "mib":
-		shift = 20
-	case "g", "gb", "gib":
-		shift = 30
-	case "t", "tb", "tib":
-		shift = 40
-	default:
-		return 0, false
-	}
+	shift := 10 * (power + len(unit))
 	if n > math.MaxInt64>>shift {
 		return 0, false
 	}
 	return n << shift, true
 }
-
-// scalar is the text of a scalar node, unquoted; "" for anything else.
-func scalar(node ast.Node) string {
-	s, ok := node.(ast.ScalarNode)
-	if !ok || s.GetToken() == nil {
-		return ""
-	}
-	return s.GetToken().Value
-}
-
-// clip shortens a value for a message.
-func clip(s string) string { return clipTo(s, 40) }

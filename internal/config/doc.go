@@ -13,6 +13,7 @@
 //   - A repository can choose what happens inside its own runs and can tighten
 //     limits. It has no key for an address, a path on the host, the kind of
 //     sandbox or a credential, and it cannot loosen a limit of the server's.
-//   - What LoadServer returns has passed Validate: the unsafe is refused at
-//     the start and needs no second look later.
+//   - Each file is one struct, whose tags say its keys and what they may hold; what
+//     more than one key decides is checked beside it. The unsafe is refused at the
+//     start and needs no second look later.
 package config

@@ -1,13 +1,9 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
-	"path"
-	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/egress"
@@ -31,233 +27,202 @@ func OwnerPath(path string) string { return strings.TrimPrefix(path, OwnerRepo+"
 // Repo is what a repository says about runs in it. The zero value says
 // nothing: every choice is then the server's.
 type Repo struct {
-	Model string
+	Model string `yaml:"model" is:"model"`
 	// Image is the sandbox image its agents and gates run in.
-	Image string
+	Image string `yaml:"image" is:"image"`
 	// Limits can only tighten the server's: see Tighten.
-	Limits run.Limits
+	Limits run.Limits `yaml:"limits"`
+	// Loop are other names of limits.
+	Loop Loop `yaml:"loop"`
 	// Gates replace the server's and the detected ones, where there are any.
-	Gates []Gate
+	Gates []Gate `yaml:"gates"`
 	// Setup are commands that prepare what its runs need.
-	Setup Setup
+	Setup Setup `yaml:"setup"`
 	// Quality is what is asked of the work beyond its gates.
-	Quality  gate.Quality
-	Progress Progress
-	Plan     Plan
+	Quality  Quality  `yaml:"quality"`
+	Progress Progress `yaml:"progress"`
+	Plan     Plan     `yaml:"plan"`
 	// Roles are the models and limits of single roles.
-	Roles map[run.Role]Role
+	Roles []Role `yaml:"roles"`
 	// Review is nil where the file does not say whether all of the work is read
 	// once more at the end.
-	Review *bool
-	// Evidence is EvidenceTask where a call of its own looks at each task.
-	Evidence string
+	Review *bool `yaml:"review"`
 	// AgentHistory is how many commits deep agents see the branch's history; nil
 	// where the file does not say.
-	AgentHistory *int
+	AgentHistory *int `yaml:"agent.history" is:"0..1000"`
 	// Protected are patterns of paths that only a person may change, besides those that
 	// always are; see publish.Protects.
-	Protected []string
+	Protected []string `yaml:"protected.paths" is:"glob"`
 	// Egress are the hosts that may be reached, of those that the server allows;
 	// nil means all of those.
-	Egress egress.List
+	Egress egress.List `yaml:"egress.allow" is:"host"`
 	// Base is the branch to work from and to open pull requests against; ""
 	// is the default branch.
-	Base string
+	Base string `yaml:"base" is:"branch"`
+}
+
+// Loop keeps the spelling of the proposal its keys come from, as Quality does.
+type Loop struct {
+	MaxIterations      int     `yaml:"maxIterations" is:"1..10000"`
+	MaxTaskAttempts    int     `yaml:"maxTaskAttempts" is:"1..100"`
+	TaskTimeoutMinutes float64 `yaml:"taskTimeoutMinutes" is:"0.01..43200"`
+	// Three times as many calls are within what is remembered of a run.
+	StagnationThreshold int `yaml:"stagnationThreshold" is:"1..16"`
 }
 
 // Setup are commands that are run once on the default branch, and again when
 // what the project depends on changes, to fill the caches of the repository's
 // runs.
 type Setup struct {
-	Run []string
+	Run []string `yaml:"run" is:"command"`
 	// Inputs are files beside the known lock files that Run depends on.
-	Inputs  []string
-	Timeout time.Duration
+	Inputs  []string      `yaml:"inputs" is:"path"`
+	Timeout time.Duration `yaml:"timeout" is:"1s..6h"`
 }
+
+// DefaultSetupTimeout bounds the set-up commands together.
+const DefaultSetupTimeout = 30 * time.Minute
 
 // Progress says what becomes of progress.md.
 type Progress struct {
 	// Keep leaves the file on the branch when a run completes; otherwise a
 	// closing commit removes it.
-	Keep bool
-	// Archive has that commit move it to .ralph/archive instead.
-	Archive bool
+	Keep bool `yaml:"keep"`
 }
 
 // Plan says what becomes of an issue before it is worked.
 type Plan struct {
 	// Ask is "auto" (the planner may ask on the issue what it cannot assume),
 	// "never", or "" for the default.
-	Ask string
+	Ask string `yaml:"ask" is:"auto|never"`
 	// Approval is "required" (a person approves the plan before it is worked),
 	// "none", or "" for the default.
-	Approval string
+	Approval string `yaml:"approval" is:"required|none"`
 }
 
-// The values of plan.approval.
+// ApprovalRequired: a person approves the plan.
+const ApprovalRequired = "required"
+
+// Role is the model and the limits of one role; zero fields leave the run's
+// model and the agent's own limits.
+type Role struct {
+	Name      run.Role `yaml:"name" is:"planner|implementer|tester|debugger|reviewer|architect"`
+	Model     string   `yaml:"model" is:"model"`
+	MaxTurns  int      `yaml:"max_turns" is:"1..10000"`
+	DenyTools []string `yaml:"deny_tools" is:"tool"`
+}
+
+// Quality is what is asked of work. What a file leaves out is strict where that costs
+// honest work nothing, and off where it would.
+type Quality struct {
+	MinPassRate               float64  `yaml:"tests.minPassRate" is:"0.01..1"`
+	RequireNewTestsForNewCode bool     `yaml:"tests.requireNewTestsForNewCode"`
+	AllowChangedExpectations  bool     `yaml:"tests.allowChangedExpectations"`
+	BlockOnCritical           *bool    `yaml:"security.blockOnCritical"`
+	BlockOnHigh               *bool    `yaml:"security.blockOnHigh"`
+	TreatWarningsAsErrors     bool     `yaml:"clippy.treatWarningsAsErrors"`
+	AllowedLints              []string `yaml:"clippy.allowedLints" is:"lint"`
+}
+
+// Gates is the same in the terms of the loop.
+func (q Quality) Gates() gate.Quality {
+	return gate.Quality{
+		MinPassRate: q.MinPassRate, RequireNewTests: q.RequireNewTestsForNewCode, AllowChangedTests: q.AllowChangedExpectations,
+		AllowCritical: q.BlockOnCritical != nil && !*q.BlockOnCritical, AllowHigh: q.BlockOnHigh != nil && !*q.BlockOnHigh,
+		ClippyStrict: q.TreatWarningsAsErrors, ClippyAllowed: strings.Join(q.AllowedLints, " "),
+	}
+}
+
 const (
-	// EvidenceTask: a call of its own looks at each task before it lands.
-	EvidenceTask = "task"
-	evidenceRun  = "run"
-
-	ApprovalRequired = "required"
-	approvalNone     = "none"
+	maxGates    = 20
+	maxGateName = 80
+	maxGateRun  = 4096
 )
 
-type repoFile struct {
-	Model    string      `yaml:"model"`
-	Image    string      `yaml:"image"`
-	Limits   limitsFile  `yaml:"limits"`
-	Gates    []gateFile  `yaml:"gates"`
-	Setup    setupFile   `yaml:"setup"`
-	Quality  qualityFile `yaml:"quality"`
-	Loop     loopFile    `yaml:"loop"`
-	Roles    []roleFile  `yaml:"roles"`
-	Review   *bool       `yaml:"review"`
-	Evidence string      `yaml:"evidence"`
-	Progress struct {
-		Keep    bool `yaml:"keep"`
-		Archive bool `yaml:"archive"`
-	} `yaml:"progress"`
-	Agent struct {
-		History *whole `yaml:"history"`
-	} `yaml:"agent"`
-	Egress struct {
-		Allow *[]string `yaml:"allow"`
-	} `yaml:"egress"`
-	Plan struct {
-		Ask      string `yaml:"ask"`
-		Approval string `yaml:"approval"`
-	} `yaml:"plan"`
-	Protected struct {
-		Paths []string `yaml:"paths"`
-	} `yaml:"protected"`
-	Base string `yaml:"base"`
+// Gate is a check as a file asks for it: a command that must exit 0 for a task,
+// or the run, to count as done.
+type Gate struct {
+	// Name is what people see; "" is the command itself.
+	Name string `yaml:"name" is:"name"`
+	// Run is given to a shell in the root of the work tree.
+	Run  string    `yaml:"run" is:"command"`
+	Kind gate.Kind `yaml:"kind" is:"test|lint|typecheck|build|secret|check"`
+	// Blocking is false for gates that are only reported; the others hold a task back until
+	// they pass.
+	Blocking *bool         `yaml:"blocking"`
+	When     gate.When     `yaml:"when" is:"task|final"`
+	Timeout  time.Duration `yaml:"timeout" is:"1s..6h"`
 }
 
-// maxAgentHistory bounds what is copied for each agent.
-const maxAgentHistory = 1000
+// Gates are those of a file in the terms of the loop.
+func Gates(gates []Gate) []gate.Gate {
+	var out []gate.Gate
+	for _, g := range gates {
+		out = append(out, gate.Gate{
+			Name: g.name(), Kind: g.Kind, Command: strings.TrimSpace(g.Run), When: g.When, Timeout: g.Timeout,
+			Advisory: g.Blocking != nil && !*g.Blocking,
+		}.WithDefaults())
+	}
+	return out
+}
 
-// maxProtected bounds the patterns of protected paths.
-const maxProtected = 100
-
-var (
-	// The first character keeps a value that becomes an argument from being
-	// read as a flag.
-	headerPattern = strs.Lazy(`^[A-Za-z][A-Za-z0-9-]{0,63}$`)
-	imagePattern  = strs.Lazy(`^[a-z0-9][A-Za-z0-9._:/@-]{0,254}$`)
-)
+func (g Gate) name() string {
+	if name := strings.TrimSpace(g.Name); name != "" {
+		return name
+	}
+	return clipTo(strs.OneLine(g.Run), maxGateName)
+}
 
 // ParseRepo reads the contents of a repository's RepoPath. Where there are
 // problems the Repo is the zero value: a file that is half right is not
 // half used.
 func ParseRepo(source []byte) (Repo, []Problem) {
-	var f repoFile
-	doc, problems := decode(source, &f)
+	var r Repo
+	problems := decode(source, "", &r, func(d *document) {
+		if len(r.Setup.Run) == 0 && (len(r.Setup.Inputs) > 0 || r.Setup.Timeout != 0) {
+			d.report("setup", "there is nothing to run; add run: [command]")
+		}
+		d.checkGates(r.Gates)
+		distinct(d, "roles", "name", r.Roles, func(role Role) string { return string(role.Name) })
+	})
 	if len(problems) > 0 {
 		return Repo{}, problems
 	}
-	report := func(path, format string, args ...any) {
-		problems = append(problems, doc.problem(path, fmt.Sprintf(format, args...)))
-	}
-	if f.Model != "" && !run.IsModelName(f.Model) {
-		report("$.model", "%q does not look like the name of a model", clip(f.Model))
-	}
-	if f.Image != "" && !IsImage(f.Image) {
-		report("$.image", "%q does not look like the reference of an image", clip(f.Image))
-	}
-	if f.Base != "" && !branchName(f.Base) {
-		report("$.base", "%q is not the name of a branch", clip(f.Base))
-	}
-	if f.Progress.Keep && f.Progress.Archive {
-		report("$.progress.archive", "progress.keep leaves the file where it is; use one of the two")
-	}
-	if f.Evidence != "" && f.Evidence != EvidenceTask && f.Evidence != evidenceRun {
-		report("$.evidence", "%q is neither %s nor %s", clip(f.Evidence), evidenceRun, EvidenceTask)
-	}
-	if f.Plan.Ask != "" && f.Plan.Ask != "auto" && f.Plan.Ask != "never" {
-		report("$.plan.ask", "%q is neither auto nor never", clip(f.Plan.Ask))
-	}
-	if f.Plan.Approval != "" && f.Plan.Approval != ApprovalRequired && f.Plan.Approval != approvalNone {
-		report("$.plan.approval", "%q is neither %s nor %s", clip(f.Plan.Approval), ApprovalRequired, approvalNone)
-	}
-	if len(f.Protected.Paths) > maxProtected {
-		report("$.protected.paths", "%d patterns; at most %d are allowed", len(f.Protected.Paths), maxProtected)
-	}
-	for i, p := range f.Protected.Paths {
-		if _, err := path.Match(p, ""); err != nil || p == "" || strings.HasPrefix(p, "/") || len(p) > 255 {
-			report(fmt.Sprintf("$.protected.paths[%d]", i), "%q is not a pattern of paths within the repository", clip(p))
-		}
-	}
-	r := Repo{
-		Protected: f.Protected.Paths,
-
-		Model:    f.Model,
-		Image:    f.Image,
-		Limits:   limits(f.Limits, report),
-		Gates:    gates(f.Gates, report),
-		Setup:    setup(f.Setup, report),
-		Quality:  quality(f.Quality, report),
-		Progress: Progress{Keep: f.Progress.Keep, Archive: f.Progress.Archive},
-		Plan:     Plan{Ask: f.Plan.Ask, Approval: f.Plan.Approval},
-		Base:     f.Base,
-		Roles:    roles(f.Roles, report),
-		Review:   f.Review,
-		Evidence: f.Evidence,
-	}
-	if v := f.Agent.History; v != nil {
-		if *v < 0 || *v > maxAgentHistory {
-			report("$.agent.history", "must be between 0 and %d", maxAgentHistory)
-		}
-		r.AgentHistory = new(int(*v))
-	}
-	if f.Egress.Allow != nil {
-		r.Egress = append(egress.List{}, hosts(*f.Egress.Allow, report)...)
-	}
-	loopLimits(f.Loop, &r.Limits, report)
-	if len(problems) > 0 {
-		slices.SortStableFunc(problems, func(a, b Problem) int {
-			return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-		})
-		return Repo{}, problems
+	r.Limits = r.Limits.WithDefaults(run.Limits{
+		MaxIterations: r.Loop.MaxIterations, TaskAttempts: r.Loop.MaxTaskAttempts, Stagnation: r.Loop.StagnationThreshold,
+		TaskTime: time.Duration(r.Loop.TaskTimeoutMinutes * float64(time.Minute)),
+	})
+	if len(r.Setup.Run) > 0 && r.Setup.Timeout == 0 {
+		r.Setup.Timeout = DefaultSetupTimeout
 	}
 	return r, nil
 }
 
-// maxHosts bounds a list of hosts; the name of each is compared for each
-// connection.
-const maxHosts = 200
-
-// hosts checks a list of hosts that may be reached.
-func hosts(list []string, report reporter) egress.List {
-	if len(list) > maxHosts {
-		report("$.egress.allow", "may hold at most %d entries", maxHosts)
+func (d *document) checkGates(gates []Gate) {
+	if len(gates) > maxGates {
+		d.report("gates", "%d gates; at most %d are allowed", len(gates), maxGates)
 	}
+	for i, g := range gates {
+		if g.Run == "" {
+			d.report(fmt.Sprintf("gates[%d].run", i), "a gate needs a command, like: run: go test ./...")
+			return
+		}
+	}
+	distinct(d, "gates", "name", gates, Gate.name)
+}
+
+// distinct reports the entries of a list that lack a name (the value of key), or are
+// called as one before them.
+func distinct[T any](d *document, path, key string, list []T, name func(T) string) {
+	seen := map[string]bool{}
 	for i, entry := range list {
-		if err := egress.Check(entry); err != nil {
-			report(fmt.Sprintf("$.egress.allow[%d]", i), "%s", clipTo(err.Error(), 200))
+		at, n := fmt.Sprintf("%s[%d].%s", path, i, key), name(entry)
+		switch {
+		case n == "":
+			d.report(at, "is missing")
+		case seen[n]:
+			d.report(at, "two entries are for %q; keep one of them", clip(n))
 		}
+		seen[n] = true
 	}
-	return list
 }
-
-// branchName follows git-check-ref-format(1), and refuses a leading hyphen as
-// git branch does.
-func branchName(s string) bool {
-	if len(s) > 244 || s == "@" || strings.HasPrefix(s, "-") || strings.HasSuffix(s, ".") ||
-		strings.Contains(s, "..") || strings.Contains(s, "@{") {
-		return false
-	}
-	for part := range strings.SplitSeq(s, "/") {
-		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
-			return false
-		}
-	}
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return r == unicode.ReplacementChar || unicode.IsControl(r) || unicode.IsSpace(r) ||
-			strings.ContainsRune(`~^:?*[\`, r)
-	})
-}
-
-// IsImage says whether s looks like the reference of an image.
-func IsImage(s string) bool { return imagePattern().MatchString(s) }

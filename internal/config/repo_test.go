@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +46,10 @@ func TestParseRepo(t *testing.T) {
 		"  ask: never",
 		"egress:",
 		"  allow: ['preset:npm', '*.host.example']",
+		"review: false",
+		"roles:",
+		"  - {name: reviewer, model: big}",
+		"  - {name: tester, max_turns: 20, deny_tools: [WebFetch, 'Bash(git push:*)']}",
 		"",
 	}, "\n")
 	tests := []struct {
@@ -64,16 +69,18 @@ func TestParseRepo(t *testing.T) {
 				IdleTimeout: 90 * time.Second, RunTimeout: 90 * time.Minute, BudgetUSD: 2.5,
 			},
 			Gates: []config.Gate{
-				{Name: "tests", Run: "go test ./...", Kind: gate.Check, When: gate.Task, Timeout: gate.DefaultTimeout},
-				{Name: "make e2e", Run: "make e2e", Kind: gate.Check, When: gate.Final, Timeout: 20 * time.Minute},
-				{
-					Name: "make style", Run: "make style", Kind: gate.Lint, Advisory: true, When: gate.Task,
-					Timeout: gate.DefaultTimeout,
-				},
+				{Name: "tests", Run: "go test ./..."},
+				{Run: "make e2e", When: gate.Final, Timeout: 20 * time.Minute},
+				{Run: "make style", Kind: gate.Lint, Blocking: new(false)},
 			},
-			Quality: gate.Quality{
-				MinPassRate: 0.95, RequireNewTests: true, AllowHigh: true,
-				ClippyStrict: true, ClippyAllowed: "dead_code clippy::too_many_arguments",
+			Quality: config.Quality{
+				MinPassRate: 0.95, RequireNewTestsForNewCode: true, BlockOnCritical: new(true), BlockOnHigh: new(false),
+				TreatWarningsAsErrors: true, AllowedLints: []string{"dead_code", "clippy::too_many_arguments"},
+			},
+			Review: new(false),
+			Roles: []config.Role{
+				{Name: "reviewer", Model: "big"},
+				{Name: "tester", MaxTurns: 20, DenyTools: []string{"WebFetch", "Bash(git push:*)"}},
 			},
 			Progress: config.Progress{Keep: true},
 			Plan:     config.Plan{Ask: "never"},
@@ -92,9 +99,13 @@ func TestParseRepo(t *testing.T) {
 		{name: "set-up commands with nothing else", source: "setup: {run: [npm ci]}\n",
 			want: config.Repo{Setup: config.Setup{Run: []string{"npm ci"}, Timeout: config.DefaultSetupTimeout}}},
 		{name: "script on several lines", source: "gates:\n  - name: all\n    run: |\n      go vet ./...\n      go test ./...\n",
-			want: config.Repo{Gates: []config.Gate{{
-				Name: "all", Run: "go vet ./...\ngo test ./...", Kind: gate.Check, When: gate.Task, Timeout: gate.DefaultTimeout,
-			}}}},
+			want: config.Repo{Gates: []config.Gate{{Name: "all", Run: "go vet ./...\ngo test ./...\n"}}}},
+		{name: "a key left empty", source: "model: ''\nbase:\nlimits: {run_timeout: ''}\n"},
+		{name: "other names", source: "loop: {maxIterations: 40, maxTaskAttempts: 2, taskTimeoutMinutes: 10}\nlimits: {task_attempts: 4}\n",
+			want: config.Repo{
+				Loop:   config.Loop{MaxIterations: 40, MaxTaskAttempts: 2, TaskTimeoutMinutes: 10},
+				Limits: run.Limits{MaxIterations: 40, TaskAttempts: 4, TaskTime: 10 * time.Minute},
+			}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -113,114 +124,87 @@ func TestParseRepo(t *testing.T) {
 func TestParseRepoProblems(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		name, source string
+		source string
 		// want holds one "line:column: beginning of the message" a problem.
 		want []string
 	}{
-		{"unknown key", "limits:\n  max_iteration: 5\n", []string{`2:3: unknown key "max_iteration"`}},
-		{"unknown key at the top", "base: main\nsandbox: local\n", []string{`2:1: unknown key "sandbox"`}},
+		{"limits:\n  max_iteration: 5\n", []string{`2:3: unknown key "max_iteration"`}},
+		{"base: main\nsandbox: local\n", []string{`2:1: unknown key "sandbox"`}},
+		{"agent: {name: script}\n", []string{`1:9: unknown key "name"`}},
+		{"api_key: sk-ant-1234\n", []string{`1:1: unknown key "api_key"; secrets are not read from this file`}},
+		{"model:\n  base_url: https://evil.example\n", []string{"2:11: expected text, found a map"}},
+		{"limits:\n  max_iterations: many\n", []string{`2:19: "many" is not a whole number`}},
+		{"limits:\n  max_iterations: 1.5\n", []string{`2:19: "1.5" is not a whole number`}},
+		{"limits:\n  max_iterations: 99999999999999999999\n", []string{`2:19: "99999999999999999999" is not`}},
+		{"limits:\n  run_timeout: 30\n", []string{`2:16: "30" is not a duration`}},
+		{"limits:\n  run_timeout: {a: b}\n", []string{"2:16: expected a number or a time, found a map"}},
+		{"limits:\n  budget_usd: .nan\n", []string{`2:15: ".nan" is not a number`}},
+		{"limits:\n  budget_usd: inf\n", []string{`2:15: "inf" is not a number`}},
+		{"progress: {keep: perhaps}\n", []string{"1:18: expected true or false, found text"}},
+		{"base: [a]\n", []string{"1:7: expected text, found a list"}},
+		{"limits: [1]\n", []string{"1:9: expected a map, found a list"}},
+		{"1: 2\n", []string{"1:1: a key must be plain text"}},
+		{"limits: {~: 2}\n", []string{"1:10: a key must be plain text"}},
+		{"hello\n", []string{"1:1: expected a map, found text"}},
+		{"- a\n", []string{"1:1: expected a map, found a list"}},
+		{"base: a\nbase: b\n", []string{`2:1: mapping key "base" already defined`}},
+		{"gates: [\n", []string{"1:8: "}},
+		{"limits:\n\tmax_iterations: 3\n", []string{"2:1: "}},
+		{"base: a\n---\nbase: b\n", []string{"the file holds more than one YAML document"}},
+		{"base: &b main\n", []string{"1:7: expected text, found what is not supported here: anchor"}},
+		{"base: *b\n", []string{"1:7: expected text, found what is not supported here: alias"}},
+		{"<<: {base: a}\n", []string{"1:1: a key must be plain text"}},
+		{"base: !!binary aGk=\n", []string{"1:7: expected text, found what is not supported here: tag"}},
+		{"base: \xff\n", []string{"the file is not UTF-8 text"}},
+		{strings.Repeat("#", 65<<10), []string{"the file has 66560 bytes"}},
+		{strings.Repeat("[", 15000), []string{"1:17: the file is nested too deeply"}},
+		{strings.Repeat("- ", 15000), []string{"1:33: the file is nested too deeply"}},
+		{strings.Repeat("? ", 15000), []string{"1:33: the file is nested too deeply"}},
+		{"base: a..b\nmodel: -x\nimage: -y\n", []string{"1:7: base", "2:8: model", "3:8: image"}},
+
+		{"limits:\n  max_iterations: 0\n", []string{"2:19: limits.max_iterations: must be between 1 and 10000"}},
 		{
-			"hosts", "egress:\n  allow: ['*.com', 10.0.0.1]\n",
+			"limits:\n  budget_usd: -1\n  run_timeout: -1h\n",
+			[]string{"2:15: limits.budget_usd: must be between 0.01", "3:16: limits.run_timeout: must be between 1s and 30d"},
+		},
+		{"agent:\n  history: 1001\n", []string{"2:12: agent.history: must be between 0 and 1000"}},
+		{"loop: {stagnationThreshold: 17}\n", []string{"1:29: loop.stagnationThreshold: must be between 1 and 16"}},
+		{"quality:\n  tests:\n    minPassRate: 95\n", []string{"3:18: quality.tests.minPassRate: must be between 0.01 and 1"}},
+		{
+			"egress:\n  allow: ['*.com', 10.0.0.1, '']\n",
 			[]string{
 				`2:11: egress.allow[0]: "*.com" stands for a whole top-level domain`,
 				`2:20: egress.allow[1]: "10.0.0.1" is not the name of a host`,
+				`2:30: egress.allow[2]: "" is not the name of a host`,
 			},
 		},
-		{
-			"secret in the wrong place", "api_key: sk-ant-1234\n",
-			[]string{`1:1: unknown key "api_key"; secrets are not read from this file`},
-		},
-		{"base URL", "model:\n  base_url: https://evil.example\n", []string{"2:11: expected text, found a map"}},
-		{"wrong type", "limits:\n  max_iterations: many\n", []string{`2:19: "many" is not a whole number`}},
-		{"fraction", "limits:\n  max_iterations: 1.5\n", []string{`2:19: "1.5" is not a whole number`}},
-		{"not a truth value", "progress: {keep: perhaps}\n", []string{"1:18: expected true or false, found text"}},
-		{"list for text", "base: [a]\n", []string{"1:7: expected text, found a list"}},
-		{"number as key", "1: 2\n", []string{"1:1: a key must be plain text"}},
-		{"null as key", "limits: {~: 2}\n", []string{"1:10: a key must be plain text"}},
-		{"list for a map", "limits: [1]\n", []string{"1:9: expected a map, found a list"}},
-		{"scalar file", "hello\n", []string{"1:1: "}},
-		{"list file", "- a\n", []string{"1:1: "}},
-		{"same key twice", "base: a\nbase: b\n", []string{`2:1: mapping key "base" already defined`}},
-		{"unclosed", "gates: [\n", []string{"1:8: "}},
-		{"tab", "limits:\n\tmax_iterations: 3\n", []string{"2:1: "}},
-		{"two documents", "base: a\n---\nbase: b\n", []string{"the file holds more than one YAML document"}},
-		{"anchor", "base: &b main\n", []string{"1:7: anchors, aliases"}},
-		{"alias", "base: *b\n", []string{"1:7: anchors, aliases"}},
-		{"merge", "<<: {base: a}\n", []string{"1:1: anchors, aliases"}},
-		{"tag", "base: !!binary aGk=\n", []string{"1:7: YAML tags"}},
-		{"number as duration", "limits:\n  run_timeout: 30\n", []string{`2:16: "30" is not a duration`}},
-		{"map as duration", "limits:\n  run_timeout: {a: b}\n", []string{`2:16: "" is not a duration`}},
-		{"zero", "limits:\n  max_iterations: 0\n", []string{"2:19: limits.max_iterations: must be between 1 and"}},
-		{
-			"no limit", "limits:\n  budget_usd: -1\n  run_timeout: -1h\n",
-			[]string{"2:15: limits.budget_usd: must be more than 0", "3:16: limits.run_timeout:"},
-		},
-		{"nothing to set up", "setup: {inputs: [a]}\n", []string{"1:8: setup: there is nothing to run"}},
-		{"empty set-up command", "setup: {run: [a, '  ']}\n", []string{"1:18: setup.run[1]: a command has 1 to"}},
-		{"input outside", "setup: {run: [a], inputs: [../x]}\n", []string{`1:28: setup.inputs[0]: "../x" is not the path`}},
-		{"endless set-up", "setup: {run: [a], timeout: 7h}\n", []string{"1:28: setup.timeout: must be between 1s and 6h"}},
-		{"not a number", "limits:\n  budget_usd: .nan\n", []string{"2:15: limits.budget_usd:"}},
-		{"infinite", "limits:\n  budget_usd: .inf\n", []string{"2:15: limits.budget_usd:"}},
-		{"history", "agent:\n  history: 1001\n", []string{"2:12: agent.history: must be between 0 and 1000"}},
-		{"negative history", "agent: {history: -1}\n", []string{"1:18: agent.history: must be between 0 and 1000"}},
-		{"overflow", "limits:\n  max_iterations: 99999999999999999999\n", []string{"2:19: "}},
-		{"key of the server", "sandbox: local\n", []string{`1:1: unknown key "sandbox"`}},
-		{"key of the server in a section of ours", "agent: {name: script}\n", []string{`1:9: unknown key "name"`}},
-		{"model as a flag", "model: --dangerously\n", []string{"1:8: model: "}},
-		{"image as a flag", "image: -v/:/host\n", []string{"1:8: image: "}},
-		{"image with a path", "image: ../../etc\n", []string{"1:8: image: "}},
-		{"gate without a command", "gates:\n  - name: x\n", []string{"gates[0].run: a gate needs a command"}},
-		{
-			"gates of one name", "gates:\n  - {name: x, run: a}\n  - {name: x, run: b}\n",
-			[]string{`3:12: gates[1].name: two gates are named "x"`},
-		},
-		{
-			"gate of another kind", "gates:\n  - run: a\n    kind: vibes\n",
-			[]string{`3:11: gates[0].kind: "vibes" is not a kind`},
-		},
-		{
-			"pass rate of nothing", "quality:\n  tests:\n    minPassRate: 0\n",
-			[]string{`3:18: quality.tests.minPassRate: must be more than 0`},
-		},
-		{
-			"pass rate in per cent", "quality:\n  tests:\n    minPassRate: 95\n",
-			[]string{`3:18: quality.tests.minPassRate: must be more than 0 and at most 1`},
-		},
-		{
-			"lint that is a command", "quality:\n  clippy:\n    allowedLints: ['x; rm -rf /']\n",
-			[]string{`3:19: quality.clippy.allowedLints: "x; rm -rf /" does not look like the name of a lint`},
-		},
-		{
-			"gate at another moment", "gates:\n  - run: a\n    when: always\n",
-			[]string{`3:11: gates[0].when: "always" is not valid; use task`},
-		},
-		{
-			"gate with no time", "gates:\n  - run: a\n    timeout: 1ms\n",
-			[]string{"3:14: gates[0].timeout: must be between 1s and 6h"},
-		},
-		{
-			"control characters in a name", "gates:\n  - run: a\n    name: \"a\\e[31m\"\n",
-			[]string{"3:11: gates[0].name: only printable"},
-		},
-		{"branch as a flag", "base: --upload-pack=x\n", []string{"1:7: base: "}},
-		{"branch with dots", "base: a..b\n", []string{"1:7: base: "}},
-		{"branch with a space", "base: a b\n", []string{"1:7: base: "}},
-		{"protecting in another way", "protected:\n  paths: [ok, /etc, \"[a\"]\n", []string{
+		{"setup: {inputs: [a]}\n", []string{"1:8: setup: there is nothing to run"}},
+		{"setup: {run: [a, '  ']}\n", []string{`1:18: setup.run[1]: "  " is not a command`}},
+		{"setup: {run: [a], inputs: [../x]}\n", []string{`1:28: setup.inputs[0]: "../x" is not the path`}},
+		{"setup: {run: [a], timeout: 7h}\n", []string{"1:28: setup.timeout: must be between 1s and 6h"}},
+		{"model: --dangerously\n", []string{"1:8: model: "}},
+		{"image: -v/:/host\n", []string{"1:8: image: "}},
+		{"image: ../../etc\n", []string{"1:8: image: "}},
+		{"base: --upload-pack=x\n", []string{"1:7: base: "}},
+		{"base: a b\n", []string{"1:7: base: "}},
+		{"base: a.lock\n", []string{"1:7: base: "}},
+		{"gates:\n  - name: x\n", []string{"gates[0].run: a gate needs a command"}},
+		{"gates:\n  - {name: x, run: a}\n  - {name: x, run: b}\n", []string{`3:12: gates[1].name: two entries are for "x"`}},
+		{"gates:\n  - {run: a}\n  - {run: a}\n", []string{`gates[1].name: two entries are for "a"`}},
+		{"gates:\n  - run: a\n    kind: vibes\n", []string{`3:11: gates[0].kind: "vibes" is not one of test, lint`}},
+		{"gates:\n  - run: a\n    name: \"a\\e[31m\"\n", []string{`3:11: gates[0].name: "a\x1b[31m" is not`}},
+		{"quality:\n  clippy:\n    allowedLints: ['x; rm -rf /']\n", []string{`3:20: quality.clippy.allowedLints[0]: "x; rm -rf /"`}},
+		{"protected:\n  paths: [ok, /etc, \"[a\"]\n", []string{
 			`2:15: protected.paths[1]: "/etc" is not a pattern of paths within the repository`,
 			`2:21: protected.paths[2]: "[a" is not a pattern of paths within the repository`,
 		}},
-		{"asking at another moment", "plan:\n  ask: always\n", []string{`2:8: plan.ask: "always" is neither auto nor never`}},
-		{"address of a notice", "notify: {url: https://evil.example}\n", []string{`1:1: unknown key "notify"`}},
-		{"lock", "base: a.lock\n", []string{"1:7: base: "}},
-		{"not text", "base: \xff\n", []string{"the file is not UTF-8 text"}},
-		{"too large", strings.Repeat("#", 65<<10), []string{"the file has 66560 bytes"}},
-		{"too deep", strings.Repeat("[", 15000), []string{"1:17: the file is nested too deeply"}},
-		{"too deep in one line", strings.Repeat("- ", 15000), []string{"1:33: the file is nested too deeply"}},
-		{"too deep in keys", strings.Repeat("? ", 15000), []string{"1:33: the file is nested too deeply"}},
-		{"in the order of the file", "base: a..b\nmodel: -x\nimage: -y\n", []string{"1:7: base", "2:8: model", "3:8: image"}},
+		{"roles: [{name: wizard}]\n", []string{`1:16: roles[0].name: "wizard" is not one of planner`}},
+		{"roles: [{model: big}]\n", []string{"roles[0].name: is missing"}},
+		{"roles: [{name: tester, deny_tools: [\"a b\"]}]\n", []string{"1:37: roles[0].deny_tools[0]: \"a b\" does not look like a tool"}},
+		{"roles: [" + strings.Repeat("{},", 101) + "]\n", []string{"1:8: 101 entries; at most 100"}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%.40q", tt.source), func(t *testing.T) {
 			t.Parallel()
 			got, problems := config.ParseRepo([]byte(tt.source))
 			if len(problems) != len(tt.want) {
@@ -270,21 +254,6 @@ func TestProblemExcerpt(t *testing.T) {
 	}
 }
 
-// TestTighten: what a repository asks for never gets it more than the server
-// allows.
-func TestTighten(t *testing.T) {
-	t.Parallel()
-	server := run.DefaultLimits()
-	got := config.Tighten(server, run.Limits{
-		MaxIterations: 500, TaskAttempts: 1, RunTimeout: time.Hour, IdleTimeout: -1, BudgetUSD: 3,
-	})
-	want := server
-	want.TaskAttempts, want.RunTimeout, want.BudgetUSD = 1, time.Hour, 3
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // FuzzParseRepo: whatever a repository holds, reading it neither panics nor
 // yields a value outside of what the documentation allows.
 func FuzzParseRepo(f *testing.F) {
@@ -319,8 +288,8 @@ func FuzzParseRepo(f *testing.F) {
 			l.BudgetUSD < 0 || l.BudgetUSD != l.BudgetUSD {
 			t.Errorf("limits loosened: %+v", l)
 		}
-		for _, g := range r.Gates {
-			if g.Run == "" || g.Name == "" || g.Timeout <= 0 || (g.When != gate.Task && g.When != gate.Final) {
+		for _, g := range config.Gates(r.Gates) {
+			if g.Command == "" || g.Name == "" || g.Timeout < time.Second || g.When != gate.Task && g.When != gate.Final {
 				t.Errorf("unfit gate: %+v", g)
 			}
 		}

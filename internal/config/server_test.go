@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -164,6 +163,7 @@ log:
 		Label: "bot",
 		GitHub: config.GitHub{
 			APIURL: "https://ghe.example/api/v3/", GraphQLURL: "https://ghe.example/api/graphql", WebURL: "https://ghe.example",
+			PrivateKeyFile: "/etc/ralph/app.pem", WebhookSecretFile: "/run/secrets/hook",
 			AppID: 77, PrivateKey: config.Secret(strings.TrimSpace(pem)), WebhookSecrets: []config.Secret{"new", "old"},
 		},
 		Agent: config.Agent{
@@ -173,15 +173,17 @@ log:
 			BaseURL: "http://127.0.0.1:9999", OpenAIBaseURL: "http://127.0.0.1:9998/v1", GoogleBaseURL: "https://gemini.example",
 			AuthHeader: "api-key",
 			Allowed:    []string{"claude-opus", "claude-sonnet-*", "*"},
-			Prices: run.Prices{
-				"claude-opus": {Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6},
-				"own/model":   {},
-				"gpt-x":       {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
+			Prices: []config.Price{
+				{Model: "claude-opus", Input: new(5.0), Output: new(25.5), CacheRead: new(0.5), CacheWrite: new(6.0)},
+				{Model: "own/model", Input: new(0.0), Output: new(0.0)},
+				{Model: "gpt-x", Input: new(2.0), Output: new(3.0)},
 			},
 		},
 		Sandbox: config.Sandbox{
-			Kind: "local", LocalIsolation: "bwrap", Show: []string{"/opt/tools", "/etc/ralph/tools"}, Image: "agent:1", Memory: 512 << 20, CPUs: 0.5,
-			PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30,
+			Place: config.Place{
+				Kind: "local", LocalIsolation: "bwrap", Show: []string{"/opt/tools", "/etc/ralph/tools"}, Image: "agent:1",
+			},
+			Memory: 512 << 20, CPUs: 0.5, PIDs: 100, Disk: 2 << 30, Files: 5000, Caches: 3 << 30,
 		},
 		AllowLocalSandbox: true,
 		Limits:            limits,
@@ -189,21 +191,27 @@ log:
 		Budgets:           config.Budgets{IssueUSD: 10, RepositoryDayUSD: 20},
 		Concurrency:       config.Concurrency{Agents: 8, Repository: 3},
 		Gates: []config.Gate{
-			{Name: "make check", Run: "make check", Kind: gate.Check, When: gate.Task, Timeout: 90 * time.Second},
+			{Run: "make check", Timeout: 90 * time.Second},
 		},
 		Transcripts: config.Transcripts{Keep: 7 * 24 * time.Hour, MaxBytes: 200 << 20},
 		Log:         config.Log{Level: "debug", Format: "console"},
 		Notify: config.Notify{Every: 3, Targets: []config.NotifyTarget{
 			{
-				Name: "team", URL: "https://x", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
+				Name: "team", URL: "https://x", URLFile: "/etc/ralph/team.url", Notices: []run.Notice{run.NoticeFinish, run.NoticeNeedsHuman},
 				Repositories: []string{"acme/*"},
 			},
-			{Name: "hook", URL: "https://hook.example", Secret: "whsec_x"},
+			{Name: "hook", URL: "https://hook.example", Secret: "whsec_x", SecretFile: "/etc/ralph/hook.secret"},
 			{Name: "pager", Script: "/etc/ralph/bin/page", Notices: []run.Notice{}},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+	prices := got.Model.PriceList()
+	if diff := cmp.Diff([]run.Price{
+		{Input: 5, Output: 25.5, CacheRead: 0.5, CacheWrite: 6}, {}, {Input: 2, Output: 3, CacheRead: 2, CacheWrite: 2},
+	}, []run.Price{prices["claude-opus"], prices["own/model"], prices["gpt-x"]}); diff != "" {
+		t.Errorf("prices (-want +got)\n%s", diff)
 	}
 }
 
@@ -290,6 +298,7 @@ func TestLoadServerSecrets(t *testing.T) {
 
 func TestLoadServerRefuses(t *testing.T) {
 	t.Parallel()
+	local := minimal + "  kind: local\n"
 	tests := []struct{ name, source, want string }{
 		{"unknown key", minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
 		{
@@ -299,18 +308,14 @@ func TestLoadServerRefuses(t *testing.T) {
 		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
 		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
 		{
-			"local without consent", minimal + "  kind: local\n",
-			confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever",
+			"local without consent", local, confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever",
 		},
-		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not a sandbox"},
+		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not one of docker, local"},
 		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
 		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
 		{"huge size", minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},
-		{"no cpu", minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between"},
-		{"not a number of cpus", minimal + "  cpus: .nan\n", confPath + ":5:9: sandbox.cpus: must be between"},
-		{"no disk", minimal + "  disk: 1m\n", confPath + ":5:9: sandbox.disk: must be at least 16m"},
+		{"no cpu", minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between 0.1 and 1024"},
 		{"no files", minimal + "  files: 10\n", confPath + ":5:10: sandbox.files: must be at least 1000"},
-		{"no processes", minimal + "  pids: -1\n", confPath + ":5:9: sandbox.pids: must be between"},
 		{
 			"plain http", minimal + "model:\n  base_url: http://models.example\n",
 			confPath + ":6:13: model.base_url: plain http would send credentials",
@@ -320,12 +325,12 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":6:13: model.base_url: a URL with a user name",
 		},
 		{
-			"plain http for OpenAI", minimal + "model:\n  openai_base_url: http://models.example\n",
-			confPath + ":6:20: model.openai_base_url: plain http",
+			"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n",
+			confPath + ":6:13: model.base_url: a URL with a user name",
 		},
 		{
-			"plain http for Google", minimal + "model:\n  google_base_url: http://models.example\n",
-			confPath + ":6:20: model.google_base_url: plain http",
+			"no URL", minimal + "model:\n  base_url: models.example\n",
+			confPath + ":6:13: model.base_url: \"models.example\" is not a URL",
 		},
 		{
 			"star in the middle", minimal + "model:\n  allowed: [\"a*b\"]\n",
@@ -333,75 +338,57 @@ func TestLoadServerRefuses(t *testing.T) {
 		},
 		{
 			"price of nothing", minimal + "model:\n  prices: [{input: 1, output: 1}]\n",
-			confPath + ": model.prices[0].model: \"\" does not look like",
+			confPath + ": model.prices[0].model: is missing",
 		},
 		{
 			"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n",
-			confPath + ": model.prices[0].output: must be given",
+			confPath + ":6:12: model.prices[0]: input and output must be given",
 		},
 		{
 			"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n",
 			confPath + ":6:30: model.prices[0].input: must be between 0",
 		},
 		{
-			"price that is none", minimal + "model:\n  prices: [{model: m, input: 1, output: .nan}]\n",
-			confPath + ":6:41: model.prices[0].output: must be between 0",
-		},
-		{
 			"price given twice",
 			minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n",
-			confPath + ":6:53: model.prices[1].model: the price of \"m\" is set twice",
+			confPath + ":6:53: model.prices[1].model: two entries are for \"m\"",
 		},
 		{
 			"header of two words", minimal + "model:\n  auth_header: \"a b\"\n",
 			confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header",
 		},
 		{
-			"no host", minimal + "egress:\n  allow: [ok.example, https://no.example]\n",
-			confPath + ":6:23: egress.allow[1]: \"https://no.example\" is not the name of a host",
-		},
-		{
 			"no preset", minimal + "egress: {allow: ['preset:cpan']}\n",
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
 		},
 		{
-			"hosts of the local sandbox", minimal + "  kind: local\nallow_local_sandbox: true\negress: {allow: [a.example]}\n",
+			"hosts of the local sandbox", local + "allow_local_sandbox: true\negress: {allow: [a.example]}\n",
 			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network; set sandbox.local_isolation: bwrap",
 		},
 		{
 			"an agent with a key of its own behind the gateway",
-			minimal + "  kind: local\n  local_isolation: bwrap\nallow_local_sandbox: true\nagent: {name: amp}\n",
+			local + "  local_isolation: bwrap\nallow_local_sandbox: true\nagent: {name: amp}\n",
 			confPath + ":8:15: agent.name: amp needs its own server and key, which this sandbox keeps from agents",
 		},
-		{
-			"no budget of an issue", minimal + "budgets:\n  issue_usd: 0\n",
-			confPath + ":6:14: budgets.issue_usd: must be more than 0",
-		},
-		{
-			"no URL", minimal + "model:\n  base_url: models.example\n",
-			confPath + ":6:13: model.base_url: \"models.example\" is not a URL",
-		},
-		{
-			"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n",
-			confPath + ":6:13: model.base_url: a URL with a query",
-		},
+		{"no agents", minimal + "limits: {agents: 0}\n", confPath + ":5:18: limits.agents: must be between 1 and 1000"},
 		{"address is missing", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
-		{"no label", minimal + "label: \"\"\n", confPath + ":5:8: label: must be 1 to 50"},
-		{"unknown agent", minimal + "agent:\n  name: gpt\n", confPath + ":6:9: agent.name: \"gpt\" is not an agent"},
+		{"label", minimal + "label: \"a\\nb\"\n", confPath + ":5:8: label: \"a\\nb\" is not 1 to 50"},
 		{
 			"script without a script", minimal + "agent:\n  name: script\n",
 			confPath + ": agent.script_file: the scripted agent needs a script",
 		},
-		{"model as a flag", minimal + "agent:\n  model: -p\n", confPath + ":6:10: agent.model:"},
-		{"level", minimal + "log: {level: loud}\n", confPath + ":5:14: log.level: \"loud\" is not a level"},
-		{"format", minimal + "log: {format: xml}\n", confPath + ":5:15: log.format: \"xml\" is not a format"},
+		{
+			"no bot", "github: {app_id: 1, pull_requests_of: [ada]}\nsandbox: {image: a}\n",
+			confPath + ":1:40: github.pull_requests_of[0]: \"ada\" is not the login of a bot",
+		},
+		{"repository", minimal + "people: {repositories: [acme]}\n", confPath + ":5:25: people.repositories[0]: \"acme\" is neither"},
 		{
 			"target without an address", minimal + "notify: {targets: [{name: team}]}\n",
-			"configuration: notify.targets[0]: the target team has neither an address nor a program; set RALPH_NOTIFY_URL_TEAM",
+			"configuration: notify.targets[0]: the target team needs either an address, by url_file or RALPH_NOTIFY_URL_TEAM",
 		},
 		{
 			"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n",
-			confPath + ":5:54: notify.targets[0].script: a target needs either",
+			"configuration: notify.targets[0]: the target team needs either",
 		},
 		{
 			"address in the file", minimal + "notify: {targets: [{name: team, url: https://x}]}\n",
@@ -412,16 +399,8 @@ func TestLoadServerRefuses(t *testing.T) {
 			confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name",
 		},
 		{
-			"target twice", minimal + "notify: {targets: [{name: a, script: a}, {name: a, script: b}]}\n",
-			confPath + ":5:49: notify.targets[1].name: two targets are named a",
-		},
-		{
 			"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n",
 			confPath + ":5:50: notify.targets[0].events[0]: \"end\" is not one of start",
-		},
-		{
-			"repository of a target", minimal + "notify: {targets: [{name: a, script: a, repositories: [acme]}]}\n",
-			confPath + ":5:56: notify.targets[0].repositories[0]: \"acme\" is neither",
 		},
 		{"progress never", minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
 		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
@@ -429,7 +408,7 @@ func TestLoadServerRefuses(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := load(t, tt.source, good(), nil)
+			_, err := load(t, tt.source, good(), disk{"/etc/ralph/a": "https://x"})
 			wantUserError(t, err, tt.want)
 			if strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("the error repeats a secret: %v", err)
@@ -441,7 +420,7 @@ func TestLoadServerRefuses(t *testing.T) {
 // TestLoadServerNamesEverything: one start, all the problems.
 func TestLoadServerNamesEverything(t *testing.T) {
 	t.Parallel()
-	_, err := load(t, "label: \"\"\n", good(), nil)
+	_, err := load(t, "label: \"\\e\"\n", good(), nil)
 	wantUserError(t, err, confPath)
 	for _, want := range []string{"label:", "github.app_id:", "sandbox.image:"} {
 		if !strings.Contains(err.Error(), want) {
@@ -510,5 +489,25 @@ func wantUserError(t *testing.T, err error, prefix string) {
 	}
 	if !strings.HasPrefix(err.Error(), prefix) {
 		t.Errorf("error\n%v\nwant it to begin with\n%s", err, prefix)
+	}
+}
+
+// TestServes: a list of repositories is one of names, in any case of their letters.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		list        []string
+		owner, name string
+		want        bool
+	}{
+		{nil, "anyone", "anything", true},
+		{[]string{"acme/*"}, "ACME", "app", true},
+		{[]string{"acme/*"}, "acme-evil", "app", false},
+		{[]string{"other/x", "acme/app"}, "acme", "App", true},
+		{[]string{"acme/app"}, "acme", "app2", false},
+	} {
+		if got := (config.People{Repositories: tt.list}).Serves(tt.owner, tt.name); got != tt.want {
+			t.Errorf("%v serves %s/%s: %t", tt.list, tt.owner, tt.name, got)
+		}
 	}
 }

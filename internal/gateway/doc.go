@@ -29,9 +29,9 @@
 // Invariants of the proxy:
 //
 //   - A host is reached only if the operator's list and that of the start both
-//     allow it, at a public address, on port 443 with TLS that names the same host,
-//     or on port 80 with GET or HEAD. The address is checked when it is connected
-//     to. The name of a host that is not allowed is not even looked up.
+//     allow it, at a public address, on port 443 with TLS that names the same host.
+//     The address is checked when it is connected to. The name of a host that is not
+//     allowed is not even looked up.
 //   - TLS is not opened: what is said inside passes as it comes. Nothing is followed
 //     on behalf of the client.
 //   - Who asks is known by a token of the start, which goes no further. A start that

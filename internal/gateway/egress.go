@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -48,15 +45,14 @@ const (
 // Why a host is blocked, in words for the agent and for people. They hold nothing
 // of the agent's, so that there are only so many.
 const (
-	notAllowed  = "not in egress.allow"
-	notAName    = "not the name of a host"
-	notThatPort = "only port 443 is open, and 80 for plain HTTP"
-	notPublic   = "resolves to an address that is not public"
-	notAGet     = "plain HTTP is for GET and HEAD"
-	notTLS      = "no TLS inside of the tunnel"
-	noName      = "TLS that names no host, or hides it"
-	otherName   = "TLS for another host than the tunnel's"
-	tooMuch     = "the call has reached its transfer limit"
+	notAllowed = "not in egress.allow"
+	notAName   = "not the name of a host"
+	notTheWay  = "only TLS is open, on port 443"
+	notPublic  = "resolves to an address that is not public"
+	notTLS     = "no TLS inside of the tunnel"
+	noName     = "TLS that names no host, or hides it"
+	otherName  = "TLS for another host than the tunnel's"
+	tooMuch    = "the call has reached its transfer limit"
 )
 
 // blocked is a request to the proxy that is not let through.
@@ -86,26 +82,11 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request) {
 		host, err = h.target(r, start)
 	}
 	if err == nil {
-		err = h.connect(w, r, start, host)
+		err = h.tunnel(w, r, start.Name, host)
 	}
 	if err != nil {
 		h.refuseHost(w, r, start.Name, err)
 	}
-}
-
-// connect waits for its turn and serves a request to a host. On an error nothing
-// was answered.
-func (h *handler) connect(w http.ResponseWriter, r *http.Request, start spend.Start, host string) error {
-	select {
-	case h.tunnels <- struct{}{}:
-		defer func() { <-h.tunnels }()
-	case <-r.Context().Done():
-		return context.Cause(r.Context())
-	}
-	if r.Method == http.MethodConnect {
-		return h.tunnel(w, r, start, host)
-	}
-	return h.fetch(w, r, start, host)
 }
 
 // proxyStart is the start whose token the request carries. That for the models
@@ -128,18 +109,15 @@ func (h *handler) proxyStart(r *http.Request) (spend.Start, error) {
 // to. Otherwise the error is a *blocked. Nothing is looked up for that: the name
 // of a host that is not allowed never leaves.
 func (h *handler) target(r *http.Request, start spend.Start) (string, error) {
-	given, port, scheme := r.URL.Hostname(), r.URL.Port(), strings.ToLower(r.URL.Scheme)
+	given := r.URL.Hostname()
 	name, ok := egress.Name(given)
 	switch {
 	case !ok:
 		return "", &blocked{shown(given), notAName}
 	case !h.cfg.Egress.Allows(name) || !egress.List(start.Hosts).Allows(name):
 		return "", &blocked{name, notAllowed}
-	case r.Method == http.MethodConnect && port != "443",
-		r.Method != http.MethodConnect && (scheme != "http" || port != "" && port != "80"):
-		return "", &blocked{name, notThatPort}
-	case r.Method != http.MethodConnect && r.Method != http.MethodGet && r.Method != http.MethodHead:
-		return "", &blocked{name, notAGet}
+	case r.Method != http.MethodConnect || r.URL.Port() != "443":
+		return "", &blocked{name, notTheWay}
 	case h.traffic(start.Name).over():
 		return "", &blocked{name, tooMuch}
 	}
@@ -207,67 +185,6 @@ func dialer(r *net.Resolver) *net.Dialer {
 }
 
 var errNotPublic = errors.New("the address is not public")
-
-// reach connects to a host.
-func (h *handler) reach(ctx context.Context, host, port string) (net.Conn, error) {
-	conn, err := h.cfg.dial(ctx, "tcp", net.JoinHostPort(host, port))
-	if errors.Is(err, errNotPublic) {
-		return nil, &blocked{host, notPublic}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", host, err)
-	}
-	return conn, nil
-}
-
-// fetch passes a request of plain HTTP on. It is written anew: its first line and
-// its Host say the same, and what is meant for the proxy stays here. A redirect
-// is the client's to follow.
-func (h *handler) fetch(w http.ResponseWriter, r *http.Request, start spend.Start, host string) error {
-	ctx, cancel := context.WithTimeout(r.Context(), maxTunnel)
-	defer cancel()
-	conn, err := h.reach(ctx, host, "80")
-	if err != nil {
-		return err
-	}
-	counted := &countedConn{Conn: conn, of: h.traffic(start.Name)}
-	passage, ctx, err := h.cfg.Meter.Pass(ctx, start.Name, host)
-	if err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	defer func() {
-		_ = conn.Close()
-		passage.Close(counted.sent.Load(), counted.received.Load())
-		h.noteOver(ctx, start.Name, host)
-	}()
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	defer stop()
-	counted.idle = time.AfterFunc(idleTimeout, func() { _ = conn.Close() })
-	defer counted.idle.Stop()
-
-	var failed error
-	p := &httputil.ReverseProxy{
-		Transport: &http.Transport{
-			DialContext:       func(context.Context, string, string) (net.Conn, error) { return counted, nil },
-			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 256 << 10,
-		},
-		FlushInterval: -1,
-		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out.URL.Scheme, pr.Out.URL.Host, pr.Out.URL.User, pr.Out.Host = "http", host, nil, host
-			pr.Out.Body, pr.Out.ContentLength = nil, 0
-			for _, name := range []string{"Upgrade", "Connection", "Proxy-Authorization"} {
-				pr.Out.Header.Del(name)
-			}
-			if _, ok := pr.Out.Header["User-Agent"]; !ok {
-				pr.Out.Header["User-Agent"] = []string{""} // or the transport would add its own
-			}
-		},
-		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
-		ErrorLog:     log.New(io.Discard, "", 0), // what breaks off is the client's to report
-	}
-	p.ServeHTTP(w, r.WithContext(ctx))
-	return failed
-}
 
 // noteOver takes note that a connection was cut off, if it was for what went over
 // it. The client sees no more than that.

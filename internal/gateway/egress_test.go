@@ -40,9 +40,9 @@ var netToken = ProxyToken([]byte("key"), "r1-1")
 // internet is what is around a gateway: a registry on loopback, and names that
 // resolve to what they are told.
 type internet struct {
-	secure, plain *httptest.Server
-	certs         *x509.CertPool
-	meter         *spend.Meter
+	secure *httptest.Server
+	certs  *x509.CertPool
+	meter  *spend.Meter
 	// proxy is the gateway's address.
 	proxy string
 
@@ -66,9 +66,8 @@ func newInternet(t testing.TB, answer http.HandlerFunc) *internet {
 			answer(w, r)
 		}
 	})
-	n.secure, n.plain = httptest.NewTLSServer(h), httptest.NewServer(h)
+	n.secure = httptest.NewTLSServer(h)
 	t.Cleanup(n.secure.Close)
-	t.Cleanup(n.plain.Close)
 	n.certs.AddCert(n.secure.Certificate())
 	return n
 }
@@ -78,12 +77,8 @@ func (n *internet) dial(ctx context.Context, network, address string) (net.Conn,
 	n.mu.Lock()
 	n.dialed = append(n.dialed, address)
 	n.mu.Unlock()
-	var d net.Dialer
-	switch address {
-	case registry + ":443":
-		return d.DialContext(ctx, network, n.secure.Listener.Addr().String())
-	case registry + ":80":
-		return d.DialContext(ctx, network, n.plain.Listener.Addr().String())
+	if address == registry+":443" {
+		return (&net.Dialer{}).DialContext(ctx, network, n.secure.Listener.Addr().String())
 	}
 	return dialer(&net.Resolver{PreferGo: true, Dial: n.dns}).DialContext(ctx, network, address)
 }
@@ -153,7 +148,7 @@ func (n *internet) open(t testing.TB, allow egress.List, hosts []string) {
 
 func (n *internet) handler(t testing.TB, allow egress.List) http.Handler {
 	t.Helper()
-	target, err := url.Parse(n.plain.URL)
+	target, err := url.Parse(n.secure.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,39 +219,54 @@ var noBytes = cmpopts.IgnoreFields(run.HostUse{}, "Sent", "Received")
 func TestProxyReachesWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	const big = 1 << 20
+	say := make(chan string, 1)
 	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/big" {
+		switch r.URL.Path {
+		case "/big":
 			_, _ = w.Write(make([]byte, big))
-			return
+		case "/slow":
+			for text := range say {
+				_, _ = io.WriteString(w, text)
+				_ = http.NewResponseController(w).Flush()
+			}
+		default:
+			_, _ = io.WriteString(w, "package")
 		}
-		_, _ = io.WriteString(w, "package")
 	})
 	n.open(t, egress.List{"*.example.com"}, []string{registry})
-	for _, target := range []string{
-		"https://" + registry + "/a?b=c", "http://" + registry + "/a?b=c", "https://" + registry + ":443/",
-		"http://user:pw@REGISTRY.example.com.:80/", "https://" + registry + "/big", "http://" + registry + "/big",
-	} {
+	for _, target := range []string{"https://" + registry + "/a?b=c", "https://REGISTRY.example.com.:443/", "https://" + registry + "/big"} {
 		resp, err := n.get(t, target)
 		if err != nil || resp.status != http.StatusOK || resp.body != "package" && len(resp.body) != big {
 			t.Errorf("%s: %v %v", target, resp, err)
 		}
 	}
+	// What comes passes when it comes.
+	say <- "first"
+	resp, err := n.client(t, netToken).Do(request(t, http.MethodGet, "https://"+registry+"/slow", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b := make([]byte, 5)
+	for _, next := range []string{"other", "third"} { // said only once the one before has come
+		if _, err := io.ReadFull(resp.Body, b); err != nil {
+			t.Fatalf("%q %v", b, err)
+		}
+		say <- next
+	}
+	close(say)
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "third" {
+		t.Errorf("%q %v", b, err)
+	}
 	for _, r := range n.seen {
-		if r.Header.Get("Proxy-Authorization") != "" || strings.TrimSuffix(r.Host, ":443") != registry ||
-			r.Header.Get("X-Forwarded-For") != "" {
-			t.Errorf("the registry sees %s %v", r.Host, r.Header)
+		if r.Header.Get("Proxy-Authorization") != "" {
+			t.Errorf("the registry sees %v", r.Header)
 		}
 	}
-	if n.seen[0].URL.String() != "/a?b=c" || n.seen[1].URL.String() != "/a?b=c" || len(n.seen) != 6 {
-		t.Errorf("%d requests, %s, %s", len(n.seen), n.seen[0].URL, n.seen[1].URL)
-	}
 	got := n.ends(t)
-	if len(got) != 1 || got[0].Host != registry || got[0].Blocked != "" || got[0].Count != 6 || got[0].Received < 2*big ||
-		got[0].Received > 3*big || got[0].Sent < 100 {
-		t.Errorf("report %+v", got)
-	}
-	if len(n.lookups) != 0 {
-		t.Errorf("names were looked up: %v", n.lookups)
+	if len(got) != 1 || got[0].Host != registry || got[0].Blocked != "" || got[0].Count != 4 || got[0].Received < big ||
+		got[0].Received > 2*big || got[0].Sent < 100 || len(n.lookups) != 0 {
+		t.Errorf("report %+v, looked up %v", got, n.lookups)
 	}
 }
 
@@ -264,75 +274,42 @@ func TestProxyReachesWhatIsAllowed(t *testing.T) {
 // blocked and listed, and nothing is even looked up for it.
 func TestG2ProxyBlocks(t *testing.T) {
 	t.Parallel()
-	tests := []struct{ name, request, host, reason string }{
-		{
-			"a host", "CONNECT evil.example.com:443 HTTP/1.1\nHost: evil.example.com:443\n$AUTH\n\n", "evil.example.com",
-			notAllowed,
-		},
-		{
-			"a host with the Host of another", "CONNECT evil.example.com:443 HTTP/1.1\nHost: " + registry + ":443\n$AUTH\n\n",
-			"evil.example.com", notAllowed,
-		},
-		{
-			"a host of plain HTTP with the Host of another",
-			"GET http://evil.example.com/ HTTP/1.1\nHost: " + registry + "\n$AUTH\n\n", "evil.example.com", notAllowed,
-		},
-		{
-			"data in a name", "CONNECT c2VjcmV0.evil.example:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "c2vjcmv0.evil.example",
-			notAllowed,
-		},
-		{
-			"a name below the allowed one", "CONNECT evil." + registry + ":443 HTTP/1.1\nHost: x\n$AUTH\n\n", "evil." + registry,
-			notAllowed,
-		},
-		{"an address", "CONNECT 93.184.216.34:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "93.184.216.34", notAName},
-		{"an address of IPv6", "CONNECT [2606:4700::1]:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "2606:4700::1", notAName},
-		{
-			"metadata", "GET http://169.254.169.254/latest/meta-data/ HTTP/1.1\nHost: x\n$AUTH\n\n", "169.254.169.254", notAName,
-		},
-		{"metadata as a number", "GET http://2852039166/ HTTP/1.1\nHost: x\n$AUTH\n\n", "2852039166", notAName},
-		{
-			"metadata by name", "GET http://metadata.google.internal/ HTTP/1.1\nHost: x\n$AUTH\n\n", "metadata.google.internal",
-			notAllowed,
-		},
-		{"loopback", "GET http://localhost/ HTTP/1.1\nHost: x\n$AUTH\n\n", "localhost", notAllowed},
-		{"loopback in short", "CONNECT 127.1:443 HTTP/1.1\nHost: x\n$AUTH\n\n", "127.1", notAName},
-		{
-			"letters that look alike", "CONNECT reg\u0456stry.example.com:443 HTTP/1.1\nHost: x\n$AUTH\n\n",
-			"reg?stry.example.com", notAName,
-		},
-		{"another port", "CONNECT " + registry + ":22 HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
-		{"a tunnel to plain HTTP", "CONNECT " + registry + ":80 HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
-		{
-			"another port of plain HTTP", "GET http://" + registry + ":8080/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry,
-			notThatPort,
-		},
-		{"another scheme", "GET https://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
-		{"ftp", "GET ftp://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\n\n", registry, notThatPort},
-		{"sending", "POST http://" + registry + "/ HTTP/1.1\nHost: x\n$AUTH\nContent-Length: 0\n\n", registry, notAGet},
-		{
-			"a name too long to print", "CONNECT " + strings.Repeat("a.", 200) + "com:443 HTTP/1.1\nHost: x\n$AUTH\n\n",
-			strings.Repeat("a.", 30) + "…", notAName,
-		},
-		{"no host", "GET http:///x HTTP/1.1\nHost: " + registry + "\n$AUTH\n\n", "", notAName},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, tt := range []struct{ request, host, reason string }{
+		{"CONNECT evil.example.com:443", "evil.example.com", notAllowed},
+		{"CONNECT c2VjcmV0.evil.example:443", "c2vjcmv0.evil.example", notAllowed},
+		{"CONNECT evil." + registry + ":443", "evil." + registry, notAllowed},
+		{"CONNECT localhost:443", "localhost", notAllowed},
+		{"CONNECT metadata.google.internal:443", "metadata.google.internal", notAllowed},
+		{"CONNECT 93.184.216.34:443", "93.184.216.34", notAName},
+		{"CONNECT [2606:4700::1]:443", "2606:4700::1", notAName},
+		{"CONNECT 127.1:443", "127.1", notAName},
+		{"CONNECT reg\u0456stry.example.com:443", "reg?stry.example.com", notAName},
+		{"CONNECT " + strings.Repeat("a.", 200) + "com:443", strings.Repeat("a.", 30) + "…", notAName},
+		{"CONNECT " + registry + ":22", registry, notTheWay},
+		{"CONNECT " + registry + ":80", registry, notTheWay},
+		{"GET http://evil.example.com/", "evil.example.com", notAllowed},
+		{"GET http://169.254.169.254/latest/meta-data/", "169.254.169.254", notAName},
+		{"GET http://2852039166/", "2852039166", notAName},
+		{"GET http:///x", "", notAName},
+		{"GET http://" + registry + "/", registry, notTheWay},
+		{"GET https://" + registry + ":443/", registry, notTheWay},
+		{"POST ftp://" + registry + "/", registry, notTheWay},
+	} {
+		t.Run(tt.request, func(t *testing.T) {
 			t.Parallel()
 			n := newInternet(t, nil)
 			n.open(t, egress.List{registry}, []string{registry})
-			_, r := n.say(t, tt.request)
-			resp, err := http.ReadResponse(r, &http.Request{Method: strings.Fields(tt.request)[0]})
+			_, r := n.say(t, tt.request+" HTTP/1.1\nHost: "+registry+"\n$AUTH\nContent-Length: 0\n\n")
+			method, _, _ := strings.Cut(tt.request, " ")
+			resp, err := http.ReadResponse(r, &http.Request{Method: method})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = resp.Body.Close() }()
 			body, err := io.ReadAll(resp.Body)
-			if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), tt.reason) {
+			if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(body), tt.reason) ||
+				method == "CONNECT" && !strings.Contains(resp.Status, tt.reason) {
 				t.Errorf("%s %q %v", resp.Status, body, err)
-			}
-			if strings.HasPrefix(tt.request, "CONNECT") && !strings.Contains(resp.Status, tt.reason) {
-				t.Errorf("the first line of the answer does not say why: %s", resp.Status)
 			}
 			if diff := cmp.Diff([]run.HostUse{{Host: tt.host, Blocked: tt.reason, Count: 1}}, n.ends(t)); diff != "" {
 				t.Error(diff)
@@ -341,25 +318,6 @@ func TestG2ProxyBlocks(t *testing.T) {
 				t.Errorf("dialed %v, looked up %v", n.dialed, n.lookups)
 			}
 		})
-	}
-}
-
-// Attack G2: the Host of a request of plain HTTP is that of its first line, so
-// that the proxy and the host think of the same.
-func TestG2HostHeaderIsMadeAnew(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t, nil)
-	n.open(t, egress.List{registry}, []string{registry})
-	_, r := n.say(t, "GET http://"+registry+"/x HTTP/1.1\nHost: evil.example.com\nX-Forwarded-Host: evil.example.com\nConnection: X-Drop, close, Upgrade\nUpgrade: websocket\nX-Drop: 1\n$AUTH\nContent-Length: 4\n\nbody")
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatal(resp, err)
-	}
-	_ = resp.Body.Close()
-	got := n.seen[0]
-	if got.Host != registry || got.ContentLength > 0 || got.Header.Get("Proxy-Authorization")+got.Header.Get("X-Drop")+
-		got.Header.Get("Upgrade")+got.Header.Get("User-Agent") != "" {
-		t.Errorf("the registry sees %s %d %v", got.Host, got.ContentLength, got.Header)
 	}
 }
 
@@ -530,11 +488,7 @@ func TestG2AddressesThatAreNotPublic(t *testing.T) {
 			if _, err := n.get(t, "https://"+name); err == nil || !strings.Contains(err.Error(), notPublic) {
 				t.Errorf("%v", err)
 			}
-			if resp, err := n.get(t, "http://"+name); err != nil || resp.status != http.StatusForbidden ||
-				!strings.Contains(resp.body, notPublic) {
-				t.Errorf("%v %v", resp, err)
-			}
-			if diff := cmp.Diff([]run.HostUse{{Host: name, Blocked: notPublic, Count: 2}}, n.ends(t)); diff != "" {
+			if diff := cmp.Diff([]run.HostUse{{Host: name, Blocked: notPublic, Count: 1}}, n.ends(t)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -545,19 +499,16 @@ func TestG2AddressesThatAreNotPublic(t *testing.T) {
 // not follow, and the client does not get there.
 func TestG2RedirectToABlockedHost(t *testing.T) {
 	t.Parallel()
-	for _, scheme := range []string{"http", "https"} {
-		n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, scheme+"://evil.example.com/"+r.URL.Path, http.StatusFound)
-		})
-		n.open(t, egress.List{registry}, []string{registry})
-		resp, err := n.get(t, scheme+"://"+registry+"/secret")
-		if (err == nil || !strings.Contains(err.Error(), notAllowed)) && resp.status != http.StatusForbidden {
-			t.Errorf("%v %v", resp, err)
-		}
-		want := []run.HostUse{{Host: registry, Count: 1}, {Host: "evil.example.com", Blocked: notAllowed, Count: 1}}
-		if diff := cmp.Diff(want, n.ends(t), noBytes); diff != "" {
-			t.Error(diff)
-		}
+	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "https://evil.example.com/"+r.URL.Path, http.StatusFound)
+	})
+	n.open(t, egress.List{registry}, []string{registry})
+	if resp, err := n.get(t, "https://"+registry+"/secret"); err == nil || !strings.Contains(err.Error(), notAllowed) {
+		t.Errorf("%v %v", resp, err)
+	}
+	want := []run.HostUse{{Host: registry, Count: 1}, {Host: "evil.example.com", Blocked: notAllowed, Count: 1}}
+	if diff := cmp.Diff(want, n.ends(t), noBytes); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -597,14 +548,6 @@ func TestG3ProxyTokens(t *testing.T) {
 			!strings.Contains(err.Error(), "Proxy Authentication Required") {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if _, r := n.say(t, "GET http://"+registry+"/ HTTP/1.1\nHost: x\nAuthorization: Basic "+
-		base64.StdEncoding.EncodeToString([]byte("ralph:"+netToken))+"\n\n"); true {
-		resp, err := http.ReadResponse(r, nil)
-		if err != nil || resp.StatusCode != http.StatusProxyAuthRequired || resp.Header.Get("Proxy-Authenticate") == "" {
-			t.Errorf("in the header of another: %v %v", resp, err)
-		}
-		_ = resp.Body.Close()
 	}
 	for token, want := range map[string]int{netToken: http.StatusOK, runToken: http.StatusOK} {
 		resp := doBy(t, n.client(t, token), request(t, http.MethodGet, "https://"+registry, nil))
@@ -652,41 +595,6 @@ func TestG2SendingIsBounded(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-// A tunnel passes what comes when it comes.
-func TestProxyStreams(t *testing.T) {
-	t.Parallel()
-	for _, scheme := range []string{"https", "http"} {
-		t.Run(scheme, func(t *testing.T) {
-			t.Parallel()
-			say := make(chan string, 1)
-			n := newInternet(t, func(w http.ResponseWriter, _ *http.Request) {
-				for text := range say {
-					_, _ = io.WriteString(w, text)
-					_ = http.NewResponseController(w).Flush()
-				}
-			})
-			n.open(t, egress.List{registry}, []string{registry})
-			say <- "first"
-			resp, err := n.client(t, netToken).Do(request(t, http.MethodGet, scheme+"://"+registry, nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = resp.Body.Close() }()
-			b := make([]byte, 5)
-			for _, next := range []string{"other", "third"} { // said only once the one before has come
-				if _, err := io.ReadFull(resp.Body, b); err != nil {
-					t.Fatalf("%q %v", b, err)
-				}
-				say <- next
-			}
-			close(say)
-			if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "third" {
-				t.Errorf("%q %v", b, err)
-			}
-		})
-	}
-}
 
 // The end of a start and the end of the gateway end tunnels, used or not.
 func TestTunnelsEnd(t *testing.T) {
@@ -759,10 +667,9 @@ func TestHostThatIsAway(t *testing.T) {
 	t.Parallel()
 	n := newInternet(t, nil)
 	n.open(t, egress.List{registry, "gone.example.com"}, []string{"*.example.com"})
-	n.plain.Close()
-	for _, target := range []string{"http://" + registry, "http://gone.example.com"} {
-		resp, err := n.get(t, target)
-		if err != nil || resp.status != http.StatusBadGateway {
+	n.secure.Close()
+	for _, target := range []string{"https://" + registry, "https://gone.example.com"} {
+		if resp, err := n.get(t, target); err == nil || !strings.Contains(err.Error(), "Bad Gateway") {
 			t.Errorf("%s: %v %v", target, resp, err)
 		}
 	}

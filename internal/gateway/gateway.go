@@ -294,8 +294,8 @@ func (x *exchange) close(ctx context.Context) {
 	}
 }
 
-// settle writes down what a request used. Where that fails it goes on counting as what the
-// run's requests cost on average.
+// settle writes down what a request used. Where that fails nothing could be done about it
+// here: the disk is full, and the run ends by that.
 func (x *exchange) settle(ctx context.Context, u spend.Use) {
 	x.settled = true
 	if x.admission != nil {

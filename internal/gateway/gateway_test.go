@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,127 +200,62 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name         string
-		key, token   string
-		beta         []string
-		wantKey      string
-		wantAuth     string
-		wantBeta     string
-		presentation []string
+	const oauth = "oauth-2025-04-20"
+	for _, tt := range []struct {
+		u        Upstream
+		in, want http.Header
 	}{
-		{"key", realKey, "", nil, realKey, "", "", []string{"X-Api-Key", runToken}},
-		{"key goes before token", realKey, "oauth", []string{"b1"}, realKey, "", "b1", []string{"X-Api-Key", runToken}},
+		{Upstream{Provider: run.ProviderAnthropic, APIKey: "k"}, nil, http.Header{"X-Api-Key": {"k"}}},
 		{
-			"token", "", "oauth", []string{"b1"}, "", "Bearer oauth", "b1,oauth-2025-04-20",
-			[]string{"Authorization", "bearer " + runToken},
+			Upstream{Provider: run.ProviderAnthropic, APIKey: "k", AuthToken: "t"}, http.Header{"Anthropic-Beta": {"b1"}},
+			http.Header{"X-Api-Key": {"k"}, "Anthropic-Beta": {"b1"}},
 		},
-		{"token without betas", "", "oauth", nil, "", "Bearer oauth", "oauth-2025-04-20", []string{"X-Api-Key", runToken}},
 		{
-			"token with the beta", "", "oauth", []string{"oauth-2025-04-20,b1"}, "", "Bearer oauth", "oauth-2025-04-20,b1",
-			[]string{"X-Api-Key", runToken},
+			Upstream{Provider: run.ProviderAnthropic, AuthToken: "t"}, http.Header{"Anthropic-Beta": {"b1"}},
+			http.Header{"Authorization": {"Bearer t"}, "Anthropic-Beta": {"b1," + oauth}},
 		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			u := &upstream{}
-			addr := start(t, u, func(c *Config) { c.Upstreams[0].APIKey, c.Upstreams[0].AuthToken = tt.key, tt.token })
-			header := tt.presentation
-			for _, b := range tt.beta {
-				header = append(header, "Anthropic-Beta", b)
-			}
-			if resp := do(t, request(t, http.MethodPost, addr+"/v1/messages/count_tokens", strings.NewReader(small),
-				header...)); resp.status != http.StatusOK {
-				t.Fatalf("%d %s", resp.status, resp.body)
-			}
-			got := u.requests()[0]
-			if got.URL.Path != "/v1/messages/count_tokens" || got.Header.Get("X-Api-Key") != tt.wantKey ||
-				got.Header.Get("Authorization") != tt.wantAuth || got.Header.Get("Anthropic-Beta") != tt.wantBeta {
-				t.Errorf("%s %v", got.URL, got.Header)
-			}
-		})
+		{
+			Upstream{Provider: run.ProviderAnthropic, AuthToken: "t"}, http.Header{"Anthropic-Beta": {oauth + ",b1"}},
+			http.Header{"Authorization": {"Bearer t"}, "Anthropic-Beta": {oauth + ",b1"}},
+		},
+		{Upstream{Provider: run.ProviderOpenAI, APIKey: "k"}, nil, http.Header{"Authorization": {"Bearer k"}}},
+		{ // a ChatGPT login is sent with its account
+			Upstream{Provider: run.ProviderOpenAI, AuthToken: "t", Account: "a"}, http.Header{"Chatgpt-Account-Id": {"of the agent"}},
+			http.Header{"Authorization": {"Bearer t"}, "Chatgpt-Account-Id": {"a"}},
+		},
+		{
+			Upstream{Provider: run.ProviderGoogle, APIKey: "k"}, http.Header{"X-Goog-Api-Key": {"of the agent"}, "X-Goog-User-Project": {"p"}},
+			http.Header{"X-Goog-Api-Key": {"k"}},
+		},
+		// An endpoint that is not the provider's wants a header of its own.
+		{Upstream{Provider: run.ProviderAnthropic, APIKey: "k", AuthHeader: "Api-Key"}, nil, http.Header{"Api-Key": {"k"}}},
+		{Upstream{Provider: run.ProviderOpenAI, AuthToken: "t", AuthHeader: "Authorization"}, nil, http.Header{"Authorization": {"t"}}},
+	} {
+		tt.want["Accept-Encoding"], tt.want["User-Agent"] = []string{"identity"}, []string{""}
+		if diff := cmp.Diff(tt.want, tt.u.header(tt.in)); diff != "" {
+			t.Errorf("%+v: %s", tt.u, diff)
+		}
 	}
 }
 
-func TestRefusals(t *testing.T) {
+// Where the parts of a request go, by its path and query.
+func TestRoutes(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name, method, path string
-		body               io.Reader
-		header             []string
-		status             int
-		kind               string
-	}{
-		{"no token", http.MethodPost, "/v1/messages", strings.NewReader(small), nil, 400, "invalid_request_error"},
-		{
-			"wrong token", http.MethodPost, "/v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken + "x"}, 400,
-			"invalid_request_error",
+	for in, want := range map[string]call{
+		"/v1/messages?beta=true&x=1":     {provider: run.ProviderAnthropic, form: formMessages, path: "/v1/messages", query: "beta=true"},
+		countPath:                        {provider: run.ProviderAnthropic, form: formMessages, path: countPath, free: true},
+		"/v1/chat/completions?x=1":       {provider: run.ProviderOpenAI, form: formChat, path: "/chat/completions"},
+		responsesPath:                    {provider: run.ProviderOpenAI, form: formResponses, path: "/responses"},
+		generatePath + "?key=" + realKey: {provider: run.ProviderGoogle, form: formGenerate, path: generatePath, model: "gemini-2.5-pro"},
+		"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1": {
+			provider: run.ProviderGoogle, form: formGenerate, path: "/v1beta/models/gemini-2.5-pro:streamGenerateContent", query: "alt=sse",
+			model: "gemini-2.5-pro",
 		},
-		{
-			"the real key is no token", http.MethodPost, "/v1/messages", strings.NewReader(small),
-			[]string{"X-Api-Key", realKey}, 400, "invalid_request_error",
-		},
-		{
-			"basic is not bearer", http.MethodPost, "/v1/messages", strings.NewReader(small),
-			[]string{"Authorization", "Basic " + runToken}, 400, "invalid_request_error",
-		},
-		{"other method", http.MethodGet, "/v1/messages", nil, []string{"X-Api-Key", runToken}, 400, "invalid_request_error"},
-		{
-			"other path", http.MethodPost, "/v1/files", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400,
-			"invalid_request_error",
-		},
-		{
-			"path below", http.MethodPost, "/v1/messages/batches", strings.NewReader(small), []string{"X-Api-Key", runToken},
-			400, "invalid_request_error",
-		},
-		{
-			"encoded slash", http.MethodPost, "/v1/messages%2Fbatches", strings.NewReader(small),
-			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
-		},
-		{
-			"unclean path", http.MethodPost, "//v1/messages", strings.NewReader(small), []string{"X-Api-Key", runToken}, 400,
-			"invalid_request_error",
-		},
-		{
-			"absolute path in path", http.MethodPost, "/http://evil.example/v1/messages", strings.NewReader(small),
-			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
-		},
-		{
-			"too large", http.MethodPost, "/v1/messages", strings.NewReader(strings.Repeat("x", maxRequest+1)),
-			[]string{"X-Api-Key", runToken}, 400, "invalid_request_error",
-		},
-		// Without a length it only shows while it is passed on.
-		{
-			"too large in chunks", http.MethodPost, "/v1/messages",
-			struct{ io.Reader }{strings.NewReader(strings.Repeat("x", maxRequest+1))}, []string{"X-Api-Key", runToken}, 400,
-			"invalid_request_error",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			u := &upstream{}
-			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-			resp, err := client.Do(request(t, tt.method, start(t, u, nil)+tt.path, tt.body, tt.header...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = resp.Body.Close() }()
-			var got struct {
-				Type  string
-				Error struct{ Type, Message string }
-			}
-			if err := json.NewDecoder(resp.Body).Decode(&got); err != nil {
-				t.Fatalf("%d: %v", resp.StatusCode, err)
-			}
-			if resp.StatusCode != tt.status || got.Type != "error" || got.Error.Type != tt.kind || got.Error.Message == "" {
-				t.Errorf("%d %+v, want %d %s", resp.StatusCode, got, tt.status, tt.kind)
-			}
-			if n := len(u.requests()); n != 0 && tt.name != "too large in chunks" {
-				t.Errorf("%d requests reached the upstream", n)
-			}
-		})
+		countGemini: {provider: run.ProviderGoogle, form: formGenerate, path: countGemini, model: "gemini-2.5-pro", free: true},
+	} {
+		if got, ok := route(request(t, http.MethodPost, in, nil)); !ok || got != want {
+			t.Errorf("%s: %+v", in, got)
+		}
 	}
 }
 
@@ -336,21 +270,6 @@ func TestProbeIsAnsweredHere(t *testing.T) {
 	}
 	if n := len(u.requests()); n != 0 {
 		t.Errorf("%d requests reached the upstream", n)
-	}
-}
-
-func TestUpstreamErrorsPass(t *testing.T) {
-	t.Parallel()
-	const limited = `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`
-	u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "7")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, limited)
-	}}
-	resp := do(t, request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key",
-		runToken))
-	if resp.status != http.StatusTooManyRequests || resp.body != limited || resp.header.Get("Retry-After") != "7" {
-		t.Errorf("%d %s %v", resp.status, resp.body, resp.header)
 	}
 }
 

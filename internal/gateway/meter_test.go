@@ -3,7 +3,6 @@ package gateway
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -30,13 +29,12 @@ var answers = []struct {
 	kind     string
 	answer   string
 	want     spend.Tokens
-	model    string
 }{
 	{
 		"messages", run.ProviderAnthropic, "/v1/messages", small, "application/json",
 		`{"type":"message","usage":{"input_tokens":10,"cache_creation_input_tokens":300,"cache_read_input_tokens":4000,` +
 			`"cache_creation":{"ephemeral_5m_input_tokens":100,"ephemeral_1h_input_tokens":200},"output_tokens":50}}`,
-		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000, CacheWrite: 100, CacheWriteLong: 200}, "claude-sonnet-4-5",
+		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000, CacheWrite: 100, CacheWriteLong: 200},
 	},
 	{
 		"messages, streamed", run.ProviderAnthropic, "/v1/messages",
@@ -45,152 +43,194 @@ var answers = []struct {
 			"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"the word usage\"}}\n\n" +
 			"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":50}}\n\n" +
 			"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
-		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000}, "claude-sonnet-4-5",
+		spend.Tokens{Input: 10, Output: 50, CacheRead: 4000},
 	},
 	{
 		"responses", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100}`, "application/json",
 		`{"object":"response","usage":{"input_tokens":1000,"input_tokens_details":{"cached_tokens":900},"output_tokens":50,"output_tokens_details":{"reasoning_tokens":20}}}`,
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"responses, streamed", run.ProviderOpenAI, "/v1/responses", `{"model":"gpt-5","max_output_tokens":100,"stream":true}`,
 		"text/event-stream",
 		"event: response.created\r\ndata: {\"type\":\"response.created\",\"response\":{\"usage\":null}}\r\n\r\n" +
 			"event: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"usage\":{\"input_tokens\":1000,\"input_tokens_details\":{\"cached_tokens\":900},\"output_tokens\":50}}}\r\n\r\n",
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"chat", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_completion_tokens":100}`,
 		"application/json",
 		`{"choices":[],"usage":{"prompt_tokens":1000,"prompt_tokens_details":{"cached_tokens":900},"completion_tokens":50}}`,
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"chat, streamed", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_tokens":100,"stream":true}`,
 		"text/event-stream",
 		"data: {\"choices\":[{\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n" +
 			"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":1000,\"prompt_tokens_details\":{\"cached_tokens\":900},\"completion_tokens\":50}}\n\ndata: [DONE]\n\n",
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gpt-5",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"generate", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent", `{"contents":[]}`,
 		"application/json",
 		`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000,"cachedContentTokenCount":900,"candidatesTokenCount":20,"thoughtsTokenCount":30}}`,
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"generate, streamed", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
 		`{"contents":[]}`, "text/event-stream",
 		"data: {\"candidates\":[{}],\"usageMetadata\":{\"promptTokenCount\":1000,\"candidatesTokenCount\":1}}\n\n" +
 			"data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":20,\"thoughtsTokenCount\":30}}\n\n",
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"generate, streamed as a list", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
 		`{"contents":[]}`, "application/json",
 		"[{\"usageMetadata\":{\"promptTokenCount\":1000}}\n,\n{\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":50}}]",
-		spend.Tokens{Input: 100, Output: 50, CacheRead: 900}, "gemini-2.5-pro",
+		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
 		"a prompt that is blocked", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
 		`{"contents":[]}`, "text/event-stream",
 		"data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},\"usageMetadata\":{\"promptTokenCount\":1000}}\n\n",
-		spend.Tokens{Input: 1000}, "gemini-2.5-pro",
+		spend.Tokens{Input: 1000},
 	},
 }
 
+// readUse reads an answer in pieces.
+func readUse(f form, events bool, answer []byte, size int) usage {
+	u := usage{form: f, events: events}
+	for chunk := range chunks(answer, size) {
+		_, _ = u.Write(chunk) // it never fails
+	}
+	u.end()
+	return u
+}
+
+// formOf is how the answers of a path are laid out.
+func formOf(t *testing.T, path string) form {
+	t.Helper()
+	c, ok := route(request(t, http.MethodPost, path, nil))
+	if !ok {
+		t.Fatal(path)
+	}
+	return c.form
+}
+
+// What an answer used is read wherever its pieces end. Of a stream that lacks its last
+// event it is not taken for all.
 func TestUseIsReadFromTheWire(t *testing.T) {
 	t.Parallel()
-	for _, tt := range answers {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", tt.kind)
-				rc := http.NewResponseController(w)
-				for i := range len(tt.answer) { // cut everywhere
-					if _, err := io.WriteString(w, tt.answer[i:i+1]); err != nil || i%7 == 0 && rc.Flush() != nil {
-						return
-					}
-				}
-			}}
-			tr := try(t, u, tt.provider, 5, nil)
-			resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(tt.body), "Authorization", "Bearer "+
-				runToken))
-			if resp.status != http.StatusOK || resp.body != tt.answer {
-				t.Fatalf("%d %s", resp.status, resp.body)
+	for _, a := range answers {
+		f, events := formOf(t, a.path), isEvents(a.kind)
+		for _, size := range []int{1, 7, len(a.answer)} {
+			if u := readUse(f, events, []byte(a.answer), size); u.use.Tokens != a.want || !u.final {
+				t.Errorf("%s in pieces of %d: %+v, final %t", a.name, size, u.use, u.final)
 			}
-			got := tr.report(t)
-			if len(got.Models) != 1 || got.Models[0].Cost <= 0 {
-				t.Fatalf("%+v", got)
+		}
+		if !events || strings.Contains(a.name, "blocked") {
+			continue
+		}
+		// Everything but the last event that has anything to say.
+		cut := strings.LastIndex(strings.TrimSuffix(strings.TrimRight(a.answer, "\r\n"), "data: [DONE]"), "data: {")
+		if a.provider == run.ProviderAnthropic {
+			cut = strings.Index(a.answer, "event: message_delta")
+		}
+		for _, more := range []string{"", "data: {\"choices\":[{}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}\n\n"} {
+			if u := readUse(f, events, []byte(a.answer[:cut]+more), 9); u.final {
+				t.Errorf("%s is taken for whole without its end: %q", a.name, a.answer[:cut]+more)
 			}
-			want := spend.Report{
-				Models: []spend.ModelUse{{Model: tt.model, Requests: 1, Tokens: tt.want, Cost: got.Models[0].Cost}},
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
+		}
 	}
 }
 
-// The right key arrives in the API's own header, and nothing of the token.
-func TestEachAPIGetsItsKey(t *testing.T) {
+// An answer passes as it comes, and what it used is in the report by its end.
+func TestAnswersAreCharged(t *testing.T) {
 	t.Parallel()
+	for _, tt := range answers {
+		u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", tt.kind)
+			_, _ = io.WriteString(w, tt.answer)
+		}}
+		tr := try(t, u, tt.provider, 5, nil)
+		if resp := post(t, tr, tt.path, tt.body); resp.status != http.StatusOK || resp.body != tt.answer {
+			t.Fatalf("%d %s", resp.status, resp.body)
+		}
+		if got := tr.report(t); len(got.Models) != 1 || got.Models[0].Cost <= 0 || got.Models[0].Tokens != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// Each thing that a provider documents as billed is counted where it shows up in
+// an answer.
+func TestEveryBilledDimensionIsCounted(t *testing.T) {
+	t.Parallel()
+	messages := func(usage string) string {
+		return `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":100` + usage + `}}`
+	}
 	tests := []struct {
-		provider   run.Provider
-		path, base string
-		header     []string
-		wantPath   string
-		want       http.Header
+		form   form
+		answer string
+		want   spend.Tokens
+		times  float64
+		fees   float64
 	}{
+		{formMessages, messages(``), spend.Tokens{Input: 1000, Output: 100}, 1, 0},
 		{
-			run.ProviderOpenAI, "/v1/responses", "/v1", []string{"Authorization", "Bearer " + runToken}, "/v1/responses",
-			http.Header{"Authorization": {"Bearer " + realKey}},
+			formMessages, messages(`,"cache_creation_input_tokens":30,"cache_read_input_tokens":7,` +
+				`"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20}`),
+			spend.Tokens{Input: 1000, Output: 100, CacheRead: 7, CacheWrite: 10, CacheWriteLong: 20}, 1, 0,
 		},
 		{
-			run.ProviderOpenAI, "/v1/chat/completions?x=1", "/azure/v1",
-			[]string{"Authorization", "Bearer " + runToken, "Openai-Organization", "other"}, "/azure/v1/chat/completions",
-			http.Header{"Authorization": {"Bearer " + realKey}},
+			formMessages, messages(`,"iterations":[` +
+				`{"type":"compaction","input_tokens":180000,"output_tokens":3500,"cache_read_input_tokens":5},` +
+				`{"type":"message","input_tokens":1000,"output_tokens":100,"cache_creation_input_tokens":4}]`),
+			spend.Tokens{Input: 181000, Output: 3600, CacheRead: 5, CacheWrite: 4}, 1, 0,
+		},
+		{formMessages, messages(`,"speed":"fast"`), spend.Tokens{Input: 1000, Output: 100}, fastTimes, 0},
+		{
+			formMessages, messages(`,"service_tier":"priority"`),
+			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
+		},
+		{formMessages, messages(`,"service_tier":"standard"`), spend.Tokens{Input: 1000, Output: 100}, 1, 0},
+		{formMessages, messages(`,"inference_geo":"us"`), spend.Tokens{Input: 1000, Output: 100}, placeTimes, 0},
+		{
+			formMessages, messages(`,"server_tool_use":{"web_search_requests":3,"web_fetch_requests":1}`),
+			spend.Tokens{Input: 1000, Output: 100}, 1, 0.04,
 		},
 		{
-			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:generateContent?key=" + runToken, "/gemini", nil,
-			"/gemini/v1beta/models/gemini-2.5-pro:generateContent", http.Header{"X-Goog-Api-Key": {realKey}},
+			formResponses, `{"usage":{"input_tokens":1000,"output_tokens":100,` +
+				`"input_tokens_details":{"cached_tokens":400},"output_tokens_details":{"reasoning_tokens":90}}}`,
+			spend.Tokens{Input: 600, CacheRead: 400, Output: 100}, 1, 0,
 		},
 		{
-			run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse&prettyPrint=1", "",
-			[]string{"X-Goog-Api-Key", runToken, "X-Goog-User-Project", "other"},
-			"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", http.Header{"X-Goog-Api-Key": {realKey}},
+			formResponses, `{"service_tier":"priority","usage":{"input_tokens":1000,"output_tokens":100}}`,
+			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
+		},
+		{
+			formResponses, `{"service_tier":"flex","usage":{"input_tokens":1000,"output_tokens":100}}`,
+			spend.Tokens{Input: 1000, Output: 100}, 1, 0,
+		},
+		{
+			formChat, `{"choices":[{}],"service_tier":"priority","usage":{"prompt_tokens":1000,"completion_tokens":100}}`,
+			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
+		},
+		{
+			formGenerate, `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{` +
+				`"promptTokenCount":1000,"cachedContentTokenCount":300,"candidatesTokenCount":10,"thoughtsTokenCount":90,"toolUsePromptTokenCount":50}}`,
+			spend.Tokens{Input: 750, CacheRead: 300, Output: 100}, 1, 0,
+		},
+		{
+			formGenerate, `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{` +
+				`"promptTokenCount":1000,"candidatesTokenCount":100,"serviceTier":"PRIORITY"}}`,
+			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
 		},
 	}
-	// own is the header of an endpoint that is not the provider's.
-	for i, own := range []string{"", "", "", "", "Api-Key", "Authorization", "X-Api-Key", "Api-Key"} {
-		tt := tests[i%len(tests)]
-		if own != "" {
-			tt.want = http.Header{own: {realKey}}
-		}
-		u := &upstream{}
-		tr := try(t, u, tt.provider, 0, func(c *Config) {
-			c.Upstreams[0].BaseURL.Path, c.Upstreams[0].AuthHeader = tt.base, own
-		})
-		header := append([]string{"Content-Type", "application/json", "User-Agent", "cli"}, tt.header...)
-		body := `{"model":"gpt-5"}`
-		if tt.provider == run.ProviderGoogle {
-			body = `{}`
-		}
-		if resp := do(t, request(t, http.MethodPost, tr.url+tt.path, strings.NewReader(body),
-			header...)); resp.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", tt.path, resp.status, resp.body)
-		}
-		got := u.requests()[0]
-		want := tt.want.Clone()
-		for name, v := range map[string]string{
-			"Content-Type": "application/json", "User-Agent": "cli", "Accept-Encoding": "identity",
-			"Content-Length": fmt.Sprint(len(u.bodies[0])),
-		} {
-			want.Set(name, v)
-		}
-		if diff := cmp.Diff(want, got.Header); diff != "" || got.URL.String() != tt.wantPath {
-			t.Errorf("%s: %s\n%s", tt.path, got.URL, diff)
+	for _, tt := range tests {
+		u := readUse(tt.form, false, []byte(tt.answer), 100)
+		if want := (spend.Use{Tokens: tt.want, Times: tt.times, Fees: spend.Dollars(tt.fees)}); u.use != want || !u.final {
+			t.Errorf("%s: %+v, want %+v", tt.answer, u.use, want)
 		}
 	}
 }
@@ -220,11 +260,9 @@ func TestBrokenAnswersAreChargedInFull(t *testing.T) {
 		want   spend.Tokens
 	}{
 		{"nothing came", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, all},
-		{"only the headers came", cut(""), all},
 		{"before its count", cut(delta), all},
 		// What a model thinks is charged, and need not be sent: the few bytes say nothing.
 		{"after the input's count, in hidden thinking", cut(start), told},
-		{"long, and no count", cut(start + strings.Repeat(delta, 50)), told},
 		{"an end that is none", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(w, start+delta)
@@ -232,7 +270,6 @@ func TestBrokenAnswersAreChargedInFull(t *testing.T) {
 		{"a count that is not the last", cut(start +
 			"data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"output_tokens\":2}}\n\n"), told},
 		{"an answer without use", whole(`{}`), all},
-		{"no JSON", whole(`<html>`), all},
 		{"half of an answer", whole(`{"usage":{"input_tokens":10,"output_tokens":1}`), all},
 		{"compressed", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
@@ -242,10 +279,6 @@ func TestBrokenAnswersAreChargedInFull(t *testing.T) {
 			"more than was asked for",
 			cut("data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":90000,\"output_tokens\":1000}}}\n\n"),
 			spend.Tokens{Input: 90000, Output: 1000},
-		},
-		{
-			"an error", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) },
-			spend.Tokens{},
 		},
 	}
 	for _, tt := range tests {
@@ -267,14 +300,14 @@ func TestBrokenAnswersAreChargedInFull(t *testing.T) {
 	}
 }
 
-// settled is the use of the one model once its one request is settled, which may
+// settled is the use of the one model once its one request is charged, which may
 // be after the client has its answer.
 func (tr trial) settled(t *testing.T) spend.ModelUse {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if r := tr.report(t); len(r.Models) == 1 && r.Models[0].Open == 0 {
+		if r := tr.report(t); len(r.Models) == 1 {
 			return r.Models[0]
 		}
 		select {
@@ -304,8 +337,8 @@ func TestAbortIsChargedInFull(t *testing.T) {
 	if line, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || line+"\n" != start {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if r := tr.report(t); r.Models[0].Open != 1 {
-		t.Errorf("nothing is under way: %+v", r)
+	if r := tr.report(t); len(r.Models) != 0 {
+		t.Errorf("charged before its end: %+v", r)
 	}
 	if err := resp.Body.Close(); err != nil {
 		t.Fatal(err)
@@ -325,8 +358,8 @@ func TestNoConnectionCostsNothing(t *testing.T) {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
 	}
-	if m := tr.report(t).Models[0]; m.Cost != 0 || m.Open != 0 {
-		t.Errorf("charged %+v", m)
+	if r := tr.report(t); len(r.Models) != 0 {
+		t.Errorf("charged %+v", r)
 	}
 }
 
@@ -438,19 +471,8 @@ func FuzzUsage(f *testing.F) {
 	f.Add([]byte("data: {\"usage\":{\"output_tokens\":-1,\"input_tokens\":9223372036854775807}}\n"), true,
 		uint8(formMessages), uint8(1))
 	f.Fuzz(func(t *testing.T, answer []byte, events bool, kind, cut uint8) {
-		read := func(size int) usage {
-			u := usage{form: form(kind % 4), events: events}
-			for chunk := range chunks(answer, size) {
-				if n, err := u.Write(chunk); n != len(chunk) || err != nil {
-					t.Fatalf("%d, %v", n, err)
-				}
-			}
-			u.end()
-			return u
-		}
-		whole, pieces := read(len(answer)), read(int(cut))
-		if whole.use != pieces.use || whole.final != pieces.final || whole.input != pieces.input ||
-			whole.seen != int64(len(answer)) {
+		whole, pieces := readUse(form(kind%4), events, answer, len(answer)), readUse(form(kind%4), events, answer, int(cut))
+		if whole.use != pieces.use || whole.final != pieces.final || whole.input != pieces.input {
 			t.Errorf("in one piece %+v, in pieces of %d %+v", whole, cut, pieces)
 		}
 		for _, n := range []int64{

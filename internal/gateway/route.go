@@ -34,8 +34,6 @@ type call struct {
 	model string
 	// free: it costs nothing.
 	free bool
-	// stream: the path, and not the body, asks for a stream.
-	stream bool
 }
 
 // geminiPath is PREFIX/models/{model}:{method}.
@@ -75,7 +73,7 @@ func route(r *http.Request) (c call, ok bool) {
 	}
 	c = call{
 		provider: run.ProviderGoogle, form: formGenerate, path: path, query: keep("alt"), model: m[1],
-		stream: m[2] == "streamGenerateContent", free: m[2] == "countTokens",
+		free: m[2] == "countTokens",
 	}
 	return c, true
 }

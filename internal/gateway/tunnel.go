@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gateway/egress"
-	"github.com/org/ralph-action/internal/gateway/spend"
 )
 
 const (
@@ -30,12 +30,22 @@ var accessDenied = []byte{21, 3, 3, 0, 2, 2, 49}
 // tunnel connects a start to a host for TLS. The first message has to name the
 // host that the tunnel is for, or another that is served at the same address
 // would be reached by it; then bytes pass as they come, and are not looked at.
-func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start spend.Start, host string) error {
+// On an error nothing was answered.
+func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start, host string) error {
 	ctx, cancel := context.WithTimeout(r.Context(), maxTunnel)
 	defer cancel()
-	up, err := h.reach(ctx, host, "443")
+	select {
+	case h.tunnels <- struct{}{}:
+		defer func() { <-h.tunnels }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	up, err := h.cfg.dial(ctx, "tcp", net.JoinHostPort(host, "443"))
+	if errors.Is(err, errNotPublic) {
+		return &blocked{host, notPublic}
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to %s: %w", host, err)
 	}
 	defer func() { _ = up.Close() }()
 	down, buffered, err := http.NewResponseController(w).Hijack()
@@ -57,7 +67,7 @@ func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start spend.Sta
 	hello, reason := readHello(ctx, said, host)
 	if reason != "" {
 		// Noted before it is told: an agent that ends at the answer shall not end before its report is whole.
-		_ = h.cfg.Meter.Block(ctx, start.Name, host, reason)
+		_ = h.cfg.Meter.Block(ctx, start, host, reason)
 		// No answer is left to tell it by, but for TLS itself.
 		_, _ = down.Write(accessDenied)
 		return nil
@@ -65,14 +75,14 @@ func (h *handler) tunnel(w http.ResponseWriter, r *http.Request, start spend.Sta
 	if err := down.SetReadDeadline(time.Time{}); err != nil || len(hello) == 0 {
 		return nil
 	}
-	passage, ctx, err := h.cfg.Meter.Pass(ctx, start.Name, host)
+	passage, ctx, err := h.cfg.Meter.Pass(ctx, start, host)
 	if err != nil {
 		return nil // the start has ended
 	}
-	counted := &countedConn{Conn: up, of: h.traffic(start.Name)}
+	counted := &countedConn{Conn: up, of: h.traffic(start)}
 	defer func() {
-		passage.Close(counted.sent.Load(), counted.received.Load())
-		h.noteOver(ctx, start.Name, host)
+		passage.Close(ctx, counted.sent.Load(), counted.received.Load())
+		h.noteOver(ctx, start, host)
 	}()
 	stopPassage := context.AfterFunc(ctx, func() { _ = down.Close(); _ = up.Close() })
 	defer stopPassage()

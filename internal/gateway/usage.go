@@ -42,9 +42,6 @@ type usage struct {
 	// input: the input was counted. final: everything was, and the answer has come to
 	// its end.
 	input, final bool
-	// seen is how many bytes of the answer came.
-	seen int64
-
 	// line is the part of a line, or of an answer that is no stream, that was
 	// read. long: it did not fit, and is left out.
 	line []byte
@@ -54,7 +51,6 @@ type usage struct {
 // Write takes the next part of the answer. It never fails.
 func (u *usage) Write(p []byte) (int, error) {
 	n := len(p)
-	u.seen += int64(n)
 	if !u.events {
 		u.keep(p)
 		return n, nil
@@ -228,11 +224,8 @@ type tapped struct {
 	usage usage
 	// left is what is to come, -1 where that is not known.
 	left int64
-	// settle is told what is known once that is final, and again at the close if
-	// more is known by then.
-	settle  func(u *usage)
-	settled spend.Use
-	done    bool
+	// settle is told once what is known: when that is final, or at the close.
+	settle func(u *usage)
 }
 
 // Read implements io.Reader.
@@ -254,11 +247,10 @@ func (t *tapped) Read(p []byte) (int, error) {
 }
 
 func (t *tapped) tell() {
-	if t.done && t.settled == t.usage.use {
-		return
+	if t.settle != nil {
+		t.settle(&t.usage)
+		t.settle = nil
 	}
-	t.done, t.settled = true, t.usage.use
-	t.settle(&t.usage)
 }
 
 // Close implements io.Closer. An answer that was not read to its end was cut

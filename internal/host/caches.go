@@ -1,9 +1,7 @@
 package host
 
 import (
-	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -18,7 +16,8 @@ import (
 	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/proc"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // Build caches hold what is executed later: who can write one decides what its
@@ -51,13 +50,8 @@ type Caches struct {
 	MaxBytes int64
 }
 
-const (
-	// setsKept is how many outcomes of set-up commands are kept per
-	// repository: branches with different lock files take turns.
-	setsKept = 3
-	// setPrefix begins the name of a complete outcome.
-	setPrefix = "set-"
-)
+// setPrefix begins the name of a complete outcome of set-up commands.
+const setPrefix = "set-"
 
 func (h *Host) cacheDir(level string) string { return filepath.Join(h.cfg.Dir, "cache", level) }
 
@@ -78,12 +72,10 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 	if err := os.MkdirAll(filling, 0o700); err != nil {
 		return "", fmt.Errorf("make a cache: %w", err)
 	}
-	if level != cacheSetup {
-		if err := h.fill(ctx, s, level, filling); err != nil {
-			return "", fmt.Errorf("copy what the default branch left: %w", err)
-		}
+	if err := h.fill(ctx, s, level, filling); err != nil {
+		return "", fmt.Errorf("copy what the default branch left: %w", err)
 	}
-	if _, err := h.cfg.Sandbox.Prepare(ctx, filling); err != nil {
+	if err := h.cfg.Sandbox.Prepare(ctx, filling); err != nil {
 		return "", fmt.Errorf("make a cache: %w", err)
 	}
 	if err := os.Rename(filling, dir); err != nil {
@@ -93,36 +85,46 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 }
 
 // fill copies what the default branch left into a new cache: in this run, and else in
-// earlier ones.
+// earlier ones. What cannot be copied is not there: that costs time alone.
 func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
-	if base := h.cacheDir(cacheBase); level == cacheCheck {
-		if _, err := os.Lstat(base); err == nil {
-			if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: base}); err != nil {
-				return err
-			}
-			return copyTree(ctx, to, base)
+	from := h.cacheDir(cacheBase)
+	if _, err := os.Lstat(from); level == cacheCheck && err == nil {
+		if err := fstree.OpenUp(ctx, from); err != nil {
+			return err
 		}
+	} else if from = h.cfg.Caches.set(s.SetupKey); level == cacheSetup || !h.kept(s.SetupKey) {
+		from = ""
 	}
-	if s.SetupKey == "" {
-		return nil
-	}
-	if level == cacheBase { // for keepBase
+	if level == cacheBase && s.SetupKey != "" { // for keepBase
 		if err := os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600); err != nil {
 			return err
 		}
 	}
-	from := h.cfg.Caches.set(s.SetupKey)
+	if from == "" {
+		return nil
+	}
 	err := copyTree(ctx, to, from)
-	if err == nil {
-		_, err = os.Lstat(from) // what is removed meanwhile is copied in part
+	if _, gone := os.Lstat(from); gone == nil && err == nil {
+		use(from)
+		return nil
 	}
-	if errors.Is(err, fs.ErrNotExist) { // never kept, or removed to make room: begin with nothing
-		return errors.Join(gitrepo.RemoveAll(to), os.MkdirAll(to, 0o700))
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if err == nil {
-		now := time.Now()
-		_ = os.Chtimes(from, now, now) // only decides what is removed first
+	if err != nil {
+		h.tell(run.EventTrouble, "the build caches of the default branch could not be copied: "+err.Error())
 	}
+	return errors.Join(gitrepo.RemoveAll(to), os.MkdirAll(to, 0o700))
+}
+
+// copyTree copies a directory into one that is empty. No link in it is followed, and files share their
+// content until one of them is written, where the file system can do that.
+func copyTree(ctx context.Context, to, from string) error {
+	path, err := proc.Look("cp")
+	if err != nil {
+		return err
+	}
+	_, err = proc.Run(ctx, proc.Cmd{Path: path, Args: []string{"-a", "--", from + "/.", to}, Env: proc.ScrubbedEnv()})
 	return err
 }
 
@@ -140,7 +142,7 @@ func (h *Host) keepBase(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
 	}
-	if _, err := os.Lstat(h.cfg.Caches.set(string(key))); err == nil {
+	if h.kept(string(key)) {
 		return nil
 	}
 	const share = 3 // of what a start may have
@@ -170,36 +172,42 @@ var lockFiles = []string{
 	"gradle.lockfile",
 }
 
-// setup says what set-up commands make of the default branch is known by, and
+// maxLock bounds the files that dependencies are known by.
+const maxLock = 32 << 20
+
+// keyOf is what the outcome of commands is known by: what they are, and what the files say that they read.
+func keyOf(ctx context.Context, repo *gitrepo.Repo, at gitrepo.OID, files []string, what ...string) (string, error) {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q", what)
+	for _, name := range files {
+		src, err := repo.ReadFile(ctx, at, name, maxLock)
+		switch {
+		case errors.Is(err, gitrepo.ErrTooLarge):
+			src = []byte(at) // as good as no memory at all
+		case errors.Is(err, gitrepo.ErrNotFound):
+			continue
+		case err != nil:
+			return "", fmt.Errorf("read %s: %w", name, err)
+		}
+		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:32], nil
+}
+
+// setup says what set-up commands make of the default branch, whose tree that is, is known by, and
 // what has to be run where that is not kept yet.
 func (h *Host) setup(
-	ctx context.Context, at Location, image string, c config.Setup,
+	ctx context.Context, at Location, tree gitrepo.OID, image string, c config.Setup,
 ) (key string, due *loop.Setup, err error) {
 	if h.cfg.Caches.Dir == "" {
 		return "", nil, nil
 	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%q\x00%s\x00%s\x00", c.Run, image, h.cfg.Image)
-	for _, name := range slices.Concat(lockFiles, c.Inputs) {
-		src, err := at.Repo.ReadFile(ctx, at.Default, name, maxLock)
-		if errors.Is(err, gitrepo.ErrTooLarge) {
-			src, err = []byte(at.Default), nil // as good as no memory at all
-		}
-		if errors.Is(err, gitrepo.ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return "", nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
-	}
-	key = hex.EncodeToString(sum.Sum(nil))[:32]
-	if _, err := os.Lstat(h.cfg.Caches.set(key)); err == nil || len(c.Run) == 0 {
-		return key, nil, nil
-	}
-	tree, err := at.Repo.TreeOf(ctx, at.Default)
+	key, err = keyOf(ctx, at.Repo, at.Default, slices.Concat(lockFiles, c.Inputs), fmt.Sprintf("%q", c.Run), image, h.cfg.Image)
 	if err != nil {
 		return "", nil, err
+	}
+	if len(c.Run) == 0 || h.kept(key) {
+		return key, nil, nil
 	}
 	return key, &loop.Setup{Commands: c.Run, Timeout: c.Timeout, Tree: string(tree)}, nil
 }
@@ -220,8 +228,11 @@ func (h *Host) keep(ctx context.Context, level, key string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) || key == "" {
 		return nil // kept before, or nothing is
 	}
-	if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: from}); err != nil {
+	if err := fstree.OpenUp(ctx, from); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
+	}
+	if most := h.cfg.Caches.MaxBytes; most > 0 && treeSize(ctx, from) > most {
+		return gitrepo.RemoveAll(from) // else all others would have to go
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
@@ -232,110 +243,15 @@ func (h *Host) keep(ctx context.Context, level, key string) error {
 		}
 		return gitrepo.RemoveAll(from)
 	}
-	return h.cfg.Caches.prune(ctx, to)
-}
-
-// prune makes room: the oldest sets of a repository go first, then the oldest
-// of all. The one just made stays, unless it alone is too large.
-func (c Caches) prune(ctx context.Context, latest string) error {
-	found, err := c.Sets(ctx)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(found, func(a, b CacheSet) int {
-		if (a.Dir == latest) != (b.Dir == latest) {
-			if a.Dir == latest {
-				return -1
-			}
-			return 1
-		}
-		return b.Used.Compare(a.Used)
-	})
-	own, total := map[string]int{}, int64(0)
-	var errs []error
-	for _, s := range found {
-		own[s.Repo]++
-		total += s.Bytes
-		if own[s.Repo] > setsKept || c.MaxBytes > 0 && total > c.MaxBytes {
-			total -= s.Bytes
-			errs = append(errs, s.remove())
-		}
-	}
-	return errors.Join(append(errs, c.removeGone())...)
-}
-
-// Expire removes what no run has begun with since a time.
-func (c Caches) Expire(ctx context.Context, before time.Time) (Removed, error) {
-	var done Removed
-	sets, err := c.Sets(ctx)
-	if err != nil {
-		return done, err
-	}
-	var errs []error
-	for _, s := range sets {
-		if s.Used.Before(before) {
-			done.add(s.Bytes)
-			errs = append(errs, s.remove())
-		}
-	}
-	return done, errors.Join(append(errs, c.removeGone())...)
-}
-
-// remove takes a set away under another name, for who copies it (see fill). Its files go with
-// removeGone.
-func (s CacheSet) remove() error {
-	to := filepath.Join(filepath.Dir(s.Dir), gone+rand.Text())
-	if err := os.Rename(s.Dir, to); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove a cache: %w", err)
-	}
-	return nil
-}
-
-// removeGone removes the files of the sets that were taken away, also where an earlier removal
-// broke off.
-func (c Caches) removeGone() error {
-	dirs, err := filepath.Glob(filepath.Join(c.Dir, "*"))
-	for _, dir := range dirs {
-		err = errors.Join(err, removeGone(dir))
-	}
+	use(to)
+	_, err := h.cfg.Caches.Expire(ctx, time.Time{})
 	return err
 }
 
-// CacheSet is what set-up commands made once.
-type CacheSet struct {
-	Dir, Repo string
-	Bytes     int64
-	// Used is when a run last began with it.
-	Used time.Time
-}
-
-// Sets lists what is kept, of all repositories.
-func (c Caches) Sets(ctx context.Context) ([]CacheSet, error) {
-	dirs, err := filepath.Glob(filepath.Join(c.Dir, "*", setPrefix+"*"))
-	if err != nil {
-		return nil, fmt.Errorf("list the caches: %w", err)
-	}
-	var sets []CacheSet
-	for _, dir := range dirs {
-		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() {
-			continue // removed meanwhile
-		}
-		sets = append(sets, CacheSet{
-			Dir: dir, Repo: filepath.Base(filepath.Dir(dir)), Used: info.ModTime(), Bytes: treeSize(ctx, dir),
-		})
-	}
-	slices.SortFunc(sets, func(a, b CacheSet) int { return cmp.Compare(a.Dir, b.Dir) })
-	return sets, nil
-}
-
-// treeSize adds up the files below dir, as far as they can be seen.
-func treeSize(ctx context.Context, dir string) (n int64) {
-	_ = fstree.Walk(ctx, dir, func(e fstree.Entry) error {
-		if e.IsRegular() {
-			n += e.Stat.Size
-		}
-		return nil
+// Expire removes what no run has begun with since a time, and what is too much, the oldest first.
+func (c Caches) Expire(ctx context.Context, before time.Time) (Removed, error) {
+	pattern := filepath.Join(c.Dir, "*", setPrefix+"*")
+	return evict(ctx, pattern, before, c.MaxBytes, func(dir string, _ time.Time) (bool, error) {
+		return true, putAway(dir) // for who copies it, see fill
 	})
-	return n
 }

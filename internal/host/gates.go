@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -101,9 +99,12 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 		return "", fmt.Errorf("prepare %s: %w", g.Name, err)
 	}
 	spec := h.spec(s, dir)
-	key, err := h.dependencies(ctx, repo, s, g)
-	if err != nil {
-		return "", err
+	key := ""
+	if prepare := g.Gate.Prepare; prepare.Command != "" {
+		key, err = keyOf(ctx, repo, gitrepo.OID(g.Tree), strings.Fields(prepare.Inputs), prepare.Command, s.Image, h.cfg.Image)
+		if err != nil {
+			return "", err
+		}
 	}
 	spec.Argv = []string{"sh", "-c", gateScript, "check", g.Gate.Command, g.Gate.Prepare.Command, key, g.Gate.Prepare.Keep,
 		string(s.Run)}
@@ -143,30 +144,6 @@ func (h *Host) passGo(spec *sandbox.Spec) {
 			spec.Env[name] = clean
 		}
 	}
-}
-
-// maxLock bounds the files that dependencies are known by.
-const maxLock = 32 << 20
-
-// dependencies is what the outcome of preparing a tree is known by: the command,
-// the image, and what the lock file and its kin say. It is "" for nothing to
-// prepare.
-func (h *Host) dependencies(ctx context.Context, repo *gitrepo.Repo, s loop.State, g loop.GateStart) (string, error) {
-	if g.Gate.Prepare.Command == "" {
-		return "", nil
-	}
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00", g.Gate.Prepare.Command, s.Image, h.cfg.Image)
-	for name := range strings.FieldsSeq(g.Gate.Prepare.Inputs) {
-		src, err := repo.ReadFile(ctx, gitrepo.OID(g.Tree), name, maxLock)
-		if errors.Is(err, gitrepo.ErrTooLarge) {
-			src = []byte(g.Tree) // as good as no memory at all
-		} else if err != nil && !errors.Is(err, gitrepo.ErrNotFound) {
-			return "", fmt.Errorf("read %s: %w", name, err)
-		}
-		fmt.Fprintf(sum, "%s\x00%d\x00%s", name, len(src), src)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // clearCheckDir takes away what the code of an earlier check left beside the

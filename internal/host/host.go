@@ -163,6 +163,13 @@ func New(cfg Config) *Host {
 	return &Host{cfg: cfg, lives: map[loop.Handle]*liveAgent{}}
 }
 
+// tell tells people, if anybody listens.
+func (h *Host) tell(kind run.EventKind, text string) {
+	if h.cfg.Emit != nil {
+		h.cfg.Emit(run.Event{Kind: kind, Text: text})
+	}
+}
+
 // TreeDir is where the agents of a run work whose own directory is dir.
 func TreeDir(dir string) string { return filepath.Join(dir, "work", "tree") }
 
@@ -196,9 +203,11 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 	if at.Repo, err = at.Repo.Fork(h.forkDir()); err != nil {
 		return loop.Opened{}, err
 	}
-	trees, err := at.trees(ctx)
-	if err != nil {
-		return loop.Opened{}, err
+	var trees openedTrees
+	for to, commit := range map[*gitrepo.OID]gitrepo.OID{&trees.base: at.Base, &trees.head: at.Head, &trees.def: at.Default} {
+		if *to, err = at.Repo.TreeOf(ctx, commit); err != nil {
+			return loop.Opened{}, err
+		}
 	}
 	var earlier []gitrepo.CommitInfo
 	if at.Head != at.Base {
@@ -215,10 +224,10 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 		return loop.Opened{}, err
 	}
 	settings.MergedNotes = h.mergedNotes(ctx, at)
-	if err := h.noteTree(ctx, at, trees.head, repo); err != nil {
+	if err := h.noteTree(ctx, at.Repo, trees, repo); err != nil {
 		return loop.Opened{}, err
 	}
-	key, due, err := h.setup(ctx, at, cmp.Or(s.Image, settings.Image), repo.Setup)
+	key, due, err := h.setup(ctx, at, trees.def, cmp.Or(s.Image, settings.Image), repo.Setup)
 	if err != nil {
 		return loop.Opened{}, err
 	}
@@ -238,36 +247,19 @@ func (h *Host) Open(ctx context.Context, s loop.State) (loop.Opened, error) {
 			return loop.Opened{}, err
 		}
 	}
+	if !at.Reviewed { // runs write to that branch
+		trees.def = ""
+	}
 	return loop.Opened{
 		LastProgress: last, Findings: findings, Settings: settings, Templates: templates, Earlier: publish.Earlier(earlier),
 		Branch: at.Branch, BaseBranch: at.BaseBranch, Base: string(at.Base), BaseTree: string(trees.base),
-		DefaultTree: string(trees.ofDefault), Head: string(at.Head), HeadTree: string(trees.head),
-		Setup: due, SetupKey: key, Warm: h.kept(key),
+		DefaultTree: string(trees.def), Head: string(at.Head), HeadTree: string(trees.head),
+		Setup: due, SetupKey: key,
 	}, nil
 }
 
-// openedTrees are the trees of a location; ofDefault is "" where runs write to that branch.
-type openedTrees struct{ base, head, ofDefault gitrepo.OID }
-
-// trees reads which they are, each once.
-func (at Location) trees(ctx context.Context) (t openedTrees, err error) {
-	if t.base, err = at.Repo.TreeOf(ctx, at.Base); err != nil {
-		return t, err
-	}
-	t.head, t.ofDefault = t.base, t.base
-	if at.Head != at.Base {
-		if t.head, err = at.Repo.TreeOf(ctx, at.Head); err != nil {
-			return t, err
-		}
-	}
-	switch {
-	case !at.Reviewed:
-		t.ofDefault = ""
-	case at.Default != at.Base:
-		t.ofDefault, err = at.Repo.TreeOf(ctx, at.Default)
-	}
-	return t, err
-}
+// openedTrees are the trees of a location.
+type openedTrees struct{ base, head, def gitrepo.OID }
 
 // settings reads the repository's configuration. What is wrong with it is for a
 // person to fix, with line and column.
@@ -279,25 +271,21 @@ func (h *Host) settings(at Location) (loop.Settings, config.Repo, error) {
 	set := loop.Settings{
 		Limits: h.cfg.Limits(repo.Limits), Image: repo.Image, Model: cmp.Or(repo.Model, h.cfg.Model),
 		Ask: plan.Ask(repo.Plan.Ask), NeedsApproval: repo.Plan.Approval == config.ApprovalRequired,
-		KeepProgress: repo.Progress.Keep, ArchiveProgress: repo.Progress.Archive, Quality: repo.Quality, Egress: repo.Egress,
+		KeepProgress: repo.Progress.Keep, Quality: repo.Quality.Gates(), Egress: repo.Egress,
 	}
-	set.VerifyTasks = repo.Evidence == config.EvidenceTask
 	set.Review = loop.ReviewAlways
 	if repo.Review != nil && !*repo.Review {
 		set.Review = loop.ReviewNever
 	}
 	set.Protected = repo.Protected
-	for name, role := range repo.Roles {
+	for _, role := range repo.Roles {
 		if set.Roles == nil {
 			set.Roles = map[run.Role]loop.RoleSettings{}
 		}
-		set.Roles[name] = loop.RoleSettings(role)
+		set.Roles[role.Name] = loop.RoleSettings{Model: role.Model, MaxTurns: role.MaxTurns, DenyTools: role.DenyTools}
 	}
-	if len(repo.Gates) == 0 {
+	if set.Gates = config.Gates(repo.Gates); len(set.Gates) == 0 {
 		set.Gates = h.cfg.Gates
-	}
-	for _, g := range repo.Gates {
-		set.Gates = append(set.Gates, g.Gate())
 	}
 	return set, repo, nil
 }

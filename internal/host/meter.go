@@ -67,7 +67,7 @@ func (g *Gateway) open(s loop.State, name string, spec *sandbox.Spec) {
 	}
 	proxy := url.URL{
 		Scheme: "http", User: url.UserPassword(gateway.ProxyUser, g.ProxyToken(name)),
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultGatewayPort)),
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.GatewayPort)),
 	}
 	// Programs do not agree on the letters.
 	for _, variable := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {

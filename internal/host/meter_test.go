@@ -33,9 +33,7 @@ type box struct {
 
 func (b *box) About() sandbox.About { return sandbox.About{Name: "docker"} }
 
-func (b *box) Prepare(_ context.Context, tree string) (sandbox.Workspace, error) {
-	return sandbox.Workspace{Dir: tree}, nil
-}
+func (b *box) Prepare(context.Context, string) error { return nil }
 
 func (b *box) Start(_ context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
 	b.spec = spec
@@ -54,17 +52,11 @@ func (b *box) Wait(ctx context.Context, _ sandbox.Handle) (sandbox.Status, error
 	}
 }
 
-func (b *box) Logs(context.Context, sandbox.Handle, int64) (io.ReadCloser, error) {
-	return io.NopCloser(strings.NewReader("")), nil
-}
-
 func (b *box) Stop(_ context.Context, h sandbox.Handle, _ string) error {
 	b.stopped = append(b.stopped, h.Name)
 	b.end(sandbox.Status{Reason: sandbox.ReasonStopped, ExitCode: 143, Signal: "SIGTERM"})
 	return nil
 }
-
-func (b *box) Collect(_ context.Context, w sandbox.Workspace) (string, error) { return w.Dir, nil }
 
 func (b *box) Remove(context.Context, sandbox.Handle) error { return nil }
 

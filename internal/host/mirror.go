@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -33,9 +32,6 @@ const fetchTimeout = 30 * time.Minute
 // MirrorBytes bounds all mirrors together, but for those in use, and each alone.
 const MirrorBytes = 50 << 30
 
-// measureEvery is how often a mirror is measured while it is fetched.
-const measureEvery = 2 * time.Second
-
 // Mirrors keeps one bare mirror per repository and fetches in the background,
 // once at a time for each.
 type Mirrors struct {
@@ -50,9 +46,8 @@ type Mirrors struct {
 	running sync.WaitGroup
 	// opening keeps a mirror from being removed while it is opened.
 	opening sync.RWMutex
-	// most bounds one mirror, in bytes; it is measured every so often while it is fetched.
-	most  int64
-	every time.Duration
+	// most bounds one mirror, in bytes.
+	most int64
 }
 
 // line is the fetch that waits for the one under way, nil for none. Who asks now joins
@@ -68,7 +63,7 @@ type fetch struct {
 
 // NewMirrors keeps mirrors below dir; the end of life ends fetches.
 func NewMirrors(life context.Context, git *gitrepo.Git, dir string) *Mirrors {
-	return &Mirrors{git: git, dir: dir, life: life, lines: map[string]*line{}, most: MirrorBytes, every: measureEvery}
+	return &Mirrors{git: git, dir: dir, life: life, lines: map[string]*line{}, most: MirrorBytes}
 }
 
 // Wait returns when no fetch is under way.
@@ -86,8 +81,7 @@ func (m *Mirrors) open(node string, remote gitrepo.Remote) (*gitrepo.Repo, error
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	_ = os.Chtimes(m.path(node), now, now) // only decides what is removed first
+	use(m.path(node))
 	return repo, nil
 }
 
@@ -102,59 +96,12 @@ type Eviction struct {
 	InUse func(ctx context.Context) ([]string, error)
 }
 
-// Removed is what was removed.
-type Removed struct {
-	Count int
-	Bytes int64
-}
-
-func (r *Removed) add(bytes int64) {
-	r.Count++
-	r.Bytes += bytes
-}
-
-// gone begins the names of what is being removed.
-const gone = "gone-"
-
 // Evict removes mirrors that nobody needs: a run that begins later clones the
 // repository again.
 func (m *Mirrors) Evict(ctx context.Context, e Eviction) (Removed, error) {
-	var done Removed
-	all, err := filepath.Glob(filepath.Join(m.dir, "*.git"))
-	if err != nil {
-		return done, fmt.Errorf("look for mirrors: %w", err)
-	}
-	type mirror struct {
-		dir   string
-		used  time.Time
-		bytes int64
-	}
-	var found []mirror
-	var total int64
-	for _, dir := range all {
-		info, err := os.Lstat(dir)
-		if err != nil || !info.IsDir() {
-			continue // removed meanwhile
-		}
-		size := treeSize(ctx, dir)
-		total += size
-		found = append(found, mirror{dir, info.ModTime(), size})
-	}
-	slices.SortFunc(found, func(a, b mirror) int { return a.used.Compare(b.used) })
-	var errs []error
-	for _, f := range found {
-		old := f.used.Before(e.Before)
-		if !old && (e.MaxBytes <= 0 || total <= e.MaxBytes) {
-			break // so are all that follow
-		}
-		went, err := m.evict(ctx, f.dir, f.used, e)
-		errs = append(errs, err)
-		if went {
-			total -= f.bytes
-			done.add(f.bytes)
-		}
-	}
-	return done, errors.Join(append(errs, removeGone(m.dir))...)
+	return evict(ctx, filepath.Join(m.dir, "*.git"), e.Before, e.MaxBytes, func(dir string, used time.Time) (bool, error) {
+		return m.evict(ctx, dir, used, e)
+	})
 }
 
 // evict puts a mirror out of everybody's way, unless it is in use, or was used since.
@@ -173,65 +120,27 @@ func (m *Mirrors) evict(ctx context.Context, dir string, used time.Time, e Evict
 	if info, err := os.Lstat(dir); err != nil || info.ModTime().After(used) {
 		return false, nil //nolint:nilerr // it is gone
 	}
-	if err := os.Rename(dir, filepath.Join(m.dir, gone+rand.Text())); err != nil {
-		return false, fmt.Errorf("remove a mirror: %w", err)
-	}
-	return true, nil
+	return true, putAway(dir)
 }
 
-// removeGone removes what is being removed in dir, or was when a process died.
-func removeGone(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, gone+"*"))
-	for _, dir := range left {
-		err = errors.Join(err, gitrepo.RemoveAll(dir))
-	}
-	return err
-}
-
-// update opens the mirror and brings all its branches up to date.
+// update opens the mirror and brings all its branches up to date. A repository that is too large is
+// refused: it would take the room of all the others.
 func (m *Mirrors) update(ctx context.Context, node string, remote gitrepo.Remote) (*gitrepo.Repo, error) {
 	repo, err := m.open(node, remote)
 	if err != nil {
 		return nil, err
 	}
-	dir := m.path(node)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var measuring sync.WaitGroup
-	measuring.Go(func() {
-		tick := time.NewTicker(m.every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if treeSize(ctx, dir) > m.most {
-					cancel(m.tooLarge())
-				}
-			}
+	if err := repo.Fetch(ctx); err != nil {
+		return nil, err
+	}
+	if treeSize(ctx, m.path(node)) > m.most {
+		return nil, &run.UserError{
+			Message: fmt.Sprintf("this repository takes more than %d MiB, which is the most that this server keeps of one",
+				m.most>>20),
+			Hint: "take large files out of its history",
 		}
-	})
-	err = repo.Fetch(ctx)
-	if err == nil && treeSize(ctx, dir) > m.most {
-		err = m.tooLarge()
 	}
-	large := context.Cause(ctx)
-	cancel(nil)
-	measuring.Wait()
-	if _, ok := errors.AsType[*run.UserError](large); ok {
-		err = large
-	}
-	return repo, err
-}
-
-// tooLarge refuses a repository: it would take the room of all the others, or fill the disk.
-func (m *Mirrors) tooLarge() error {
-	return &run.UserError{
-		Message: fmt.Sprintf("this repository takes more than %d MiB, which is the most that this server keeps of one",
-			m.most>>20),
-		Hint: "take large files out of its history",
-	}
+	return repo, nil
 }
 
 // fresh gives what update gives for a mirror, or ErrFetching. The asker comes

@@ -30,14 +30,14 @@ func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 	if at.Reviewed {
 		found, err := notesInFiles(ctx, at.Repo, at.Default)
 		if err != nil {
-			h.tellNoNotes(err)
+			h.tell(run.EventTrouble, unreadNotes+err.Error())
 		}
 		notes = found
 	}
 	if h.cfg.MergedNotes != nil {
 		more, err := h.cfg.MergedNotes(ctx)
 		if err != nil {
-			h.tellNoNotes(err)
+			h.tell(run.EventTrouble, unreadNotes+err.Error())
 		}
 		notes = append(notes, more...)
 	}
@@ -56,37 +56,30 @@ func (h *Host) mergedNotes(ctx context.Context, at Location) string {
 	return b.String()
 }
 
-func (h *Host) tellNoNotes(err error) {
-	if h.cfg.Emit != nil {
-		h.cfg.Emit(run.Event{Kind: run.EventTrouble, Text: "what earlier work noted could not be read: " + err.Error()})
-	}
-}
+const unreadNotes = "what earlier work noted could not be read: "
 
-// notesInFiles are those of the progress files that a commit holds: the archive's, whose
-// names begin with their day, and those that were left where they were.
+// notesInFiles are those of the progress files that a commit holds.
 func notesInFiles(ctx context.Context, repo *gitrepo.Repo, commit gitrepo.OID) (notes []string, err error) {
-	for _, dir := range []string{".ralph/archive", ".ralph"} {
-		names, err := repo.NamesIn(ctx, commit, dir)
-		if err != nil {
-			return notes, fmt.Errorf("list %s: %w", dir, err)
+	names, err := repo.NamesIn(ctx, commit, ".ralph")
+	if err != nil {
+		return nil, fmt.Errorf("list .ralph: %w", err)
+	}
+	for _, name := range slices.Backward(names) {
+		if len(notes) == MaxNoted {
+			return notes, nil
 		}
-		for _, name := range slices.Backward(names) {
-			if len(notes) == MaxNoted {
-				return notes, nil
-			}
-			if !strings.HasSuffix(name, "/") {
-				continue
-			}
-			src, err := repo.ReadFile(ctx, commit, dir+"/"+name+"progress.md", progress.MaxSize)
-			if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
-				continue
-			}
-			if err != nil {
-				return notes, err
-			}
-			if doc, err := progress.Parse(src); err == nil { // anybody may have written it
-				notes = append(notes, doc.Notes())
-			}
+		if !strings.HasSuffix(name, "/") {
+			continue
+		}
+		src, err := repo.ReadFile(ctx, commit, ".ralph/"+name+"progress.md", progress.MaxSize)
+		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
+			continue
+		}
+		if err != nil {
+			return notes, err
+		}
+		if doc, err := progress.Parse(src); err == nil { // anybody may have written it
+			notes = append(notes, doc.Notes())
 		}
 	}
 	return notes, nil

@@ -21,11 +21,10 @@ func TestMergedNotesOnlyOfMergedWork(t *testing.T) {
 		return "# Progress: x\n\n## Tasks\n\n- [x] T1 one\n\n## Codebase Patterns\n\n" + notes + "\n\n## Learnings\n\n- seen by all\n"
 	}
 	src := branched{source: newSource(t, map[string]string{
-		".ralph/archive/2026-01-01-old/progress.md": file("- of the archive"),
-		".ralph/left/progress.md":                   file("- left behind"),
-		".ralph/long/progress.md":                   file("- much " + strings.Repeat("x", 1<<20)),
-		".ralph/broken/progress.md":                 "\xff\xfe",
-		".ralph/empty/other.md":                     "x",
+		".ralph/left/progress.md":   file("- left behind"),
+		".ralph/long/progress.md":   file("- much " + strings.Repeat("x", 1<<20)),
+		".ralph/broken/progress.md": "\xff\xfe",
+		".ralph/empty/other.md":     "x",
 	})}
 	_, src.def, _ = src.repo.Head(t.Context())
 	src.commit(t, map[string]string{".ralph/mine/progress.md": file("- of the branch")})
@@ -46,7 +45,7 @@ func TestMergedNotesOnlyOfMergedWork(t *testing.T) {
 	}
 	got, _ := open(reviewed{src}, []string{"- of a pull request\n- seen by all", strings.Repeat("- x\n", 10_000)}, nil)
 	for text, want := range map[string]int{
-		"- of the archive\n": 1, "- left behind\n": 1, "- of a pull request\n": 1, "- seen by all\n": 1, "of the branch": 0,
+		"- left behind\n": 1, "- of a pull request\n": 1, "- seen by all\n": 1, "of the branch": 0,
 	} {
 		if n := strings.Count(got, text); n != want {
 			t.Errorf("%q is told %d times, want %d:\n%.400s", text, n, want, got)
@@ -58,7 +57,7 @@ func TestMergedNotesOnlyOfMergedWork(t *testing.T) {
 	if got, _ := open(src, []string{"- of a pull request"}, nil); got != "- of a pull request\n" {
 		t.Errorf("where runs write to the default branch: %q", got)
 	}
-	if got, told := open(reviewed{src}, nil, errors.New("no answer")); !strings.Contains(got, "- of the archive") ||
+	if got, told := open(reviewed{src}, nil, errors.New("no answer")); !strings.Contains(got, "- left behind") ||
 		!strings.Contains(strings.Join(told, "\n"), "no answer") {
 		t.Errorf("without an answer: %q, told %q", got, told)
 	}

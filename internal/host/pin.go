@@ -2,8 +2,6 @@ package host
 
 import (
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -116,15 +114,9 @@ func edits(diff []gitrepo.Change, pick func(path string) bool) []gitrepo.TreeEdi
 	return out
 }
 
-// maxTold bounds the paths named to a person.
-const maxTold = 5
-
 // tellPinned says where the branch would steer agents in another way than the
 // default branch, which is not followed.
 func (h *Host) tellPinned(ctx context.Context, repo *gitrepo.Repo, head, def gitrepo.OID) error {
-	if h.cfg.Emit == nil || head == def {
-		return nil
-	}
 	diff, err := repo.Diff(ctx, def, head)
 	if err != nil {
 		return err
@@ -138,13 +130,7 @@ func (h *Host) tellPinned(ctx context.Context, repo *gitrepo.Repo, head, def git
 	if len(names) == 0 {
 		return nil
 	}
-	more := ""
-	if len(names) > maxTold {
-		names, more = names[:maxTold], fmt.Sprintf(" and %d more", len(names)-maxTold)
-	}
-	h.cfg.Emit(run.Event{
-		Kind: run.EventPersonNotified,
-		Text: "agents get these files from the default branch, not from this one: " + strings.Join(names, ", ") + more,
-	})
+	h.tell(run.EventPersonNotified,
+		"agents get these files from the default branch, not from this one: "+run.PrintableLine(some(names)))
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -119,7 +120,7 @@ func (h *Host) invocation(a loop.AgentStart) agent.Invocation {
 		Model: a.Model, MaxTurns: a.MaxTurns, DenyTools: a.DenyTools, Mode: a.Mode, Sandbox: h.cfg.Sandbox.About().Name,
 	}
 	if g := h.cfg.Gateway; g != nil && !g.NoModels {
-		inv.BaseURL = cmp.Or(g.BaseURL, fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultGatewayPort))
+		inv.BaseURL = cmp.Or(g.BaseURL, fmt.Sprintf("http://127.0.0.1:%d", sandbox.GatewayPort))
 		inv.Token = g.Token(a.Name)
 	}
 	return inv
@@ -168,11 +169,10 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 
 // launch starts the spec on the tree, or finds what was started.
 func (h *Host) launch(ctx context.Context, name, tree string, spec sandbox.Spec) (loop.Handle, error) {
-	ws, err := h.cfg.Sandbox.Prepare(ctx, tree)
-	if err != nil {
+	if err := h.cfg.Sandbox.Prepare(ctx, tree); err != nil {
 		return "", fmt.Errorf("prepare the work tree: %w", err)
 	}
-	spec.Workspace = ws
+	spec.Workspace = tree
 	handle, err := h.cfg.Sandbox.Start(ctx, name, spec)
 	if errors.Is(err, sandbox.ErrNoImage) && spec.Image == h.cfg.Image && h.cfg.OnOwnerDeath != sandbox.KillWithOwner {
 		// Nobody in the repository has chosen it, so that only the server's operator can help.
@@ -331,9 +331,6 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 		return handle, sandbox.Status{}, err
 	}
 	status, err := h.cfg.Sandbox.Inspect(ctx, handle)
-	if errors.Is(err, sandbox.ErrOtherNode) {
-		return handle, status, loop.ErrGone
-	}
 	if err != nil {
 		return handle, status, err
 	}
@@ -343,7 +340,7 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 	if status.State != sandbox.Exited {
 		return handle, status, nil
 	}
-	if _, err := h.cfg.Sandbox.Collect(ctx, sandbox.Workspace{Dir: tree}); err != nil {
+	if err := fstree.OpenUp(ctx, tree); err != nil {
 		return handle, status, fmt.Errorf("collect the work tree: %w", err)
 	}
 	switch status.Reason {
@@ -369,9 +366,9 @@ func (h *Host) observe(ctx context.Context, lh loop.Handle, tree string) (sandbo
 
 // logs copies stdout from an offset on and says how much that was.
 func (h *Host) logs(ctx context.Context, handle sandbox.Handle, offset int64, w io.Writer) (n int64, err error) {
-	r, err := h.cfg.Sandbox.Logs(ctx, handle, offset)
+	r, err := handle.Stdout(offset)
 	if err != nil {
-		return 0, fmt.Errorf("read the output of %s: %w", handle.Name, err)
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if n, err = io.Copy(heard{ctx, w}, r); err != nil {
@@ -476,16 +473,7 @@ func (h *Host) Stop(ctx context.Context, lh loop.Handle, reason string) error {
 	if err != nil {
 		return err
 	}
-	return here(h.cfg.Sandbox.Stop(ctx, handle, reason))
-}
-
-// here takes it for done where the process is on another machine: nothing can
-// be done about it from this one.
-func here(err error) error {
-	if errors.Is(err, sandbox.ErrOtherNode) {
-		return nil
-	}
-	return err
+	return h.cfg.Sandbox.Stop(ctx, handle, reason)
 }
 
 // Abandon implements loop.Runner.
@@ -499,7 +487,7 @@ func (h *Host) Abandon(ctx context.Context, name string) error {
 		return nil // it did not get that far
 	}
 	if err := h.cfg.Sandbox.Stop(ctx, handle, "abandoned"); err != nil {
-		return here(err)
+		return err
 	}
 	h.keepTranscript(ctx, handle, sandbox.Status{ExitCode: -1}, loop.AgentStatus{Detail: "abandoned"})
 	return h.discard(ctx, handle)
@@ -524,19 +512,18 @@ func (h *Host) Remove(ctx context.Context, lh loop.Handle) error {
 }
 
 // discard frees all that a start holds. What it said has been taken by then: its output
-// is up to [sandbox.DefaultOutputLimit], and a run has many starts.
+// is up to [sandbox.OutputLimit], and a run has many starts.
 func (h *Host) discard(ctx context.Context, handle sandbox.Handle) error {
 	if err := h.cfg.Sandbox.Remove(ctx, handle); err != nil {
-		return here(err)
+		return err
 	}
 	return h.dropOutput(handle, sandbox.Status{State: sandbox.Exited})
 }
 
-// dropOutput takes away the run directory of a start that this machine saw end. It may
-// be repeated.
+// dropOutput takes away the run directory of a start that has ended. It may be repeated.
 func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
 	if status.State != sandbox.Exited {
-		return nil // it is another machine's, or was never there
+		return nil // it was never there
 	}
 	if err := gitrepo.RemoveAll(filepath.Join(h.start(handle.Name), "run")); err != nil {
 		return fmt.Errorf("remove the output of %s: %w", handle.Name, err)

@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -56,16 +55,17 @@ func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
 	}
 }
 
-// keepTranscript keeps what the agent of a start was told and said, once it has
-// ended. The run does not depend on it: what goes wrong is told to a person.
+// keepTranscript keeps what the agent of a start was told and said, once it has ended.
 func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) {
-	if h.cfg.Transcripts == nil {
-		return
+	if h.cfg.Transcripts != nil {
+		h.tellUnkept(ctx, "the transcript of a call", h.transcribe(ctx, handle, status, s))
 	}
-	if err := h.transcribe(ctx, handle, status, s); err != nil && ctx.Err() == nil && h.cfg.Emit != nil {
-		h.cfg.Emit(run.Event{
-			Kind: run.EventPersonNotified, Text: "the transcript of a call could not be kept: " + err.Error(),
-		})
+}
+
+// tellUnkept tells a person what went wrong: the run does not depend on it.
+func (h *Host) tellUnkept(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		h.tell(run.EventPersonNotified, what+" could not be kept: "+err.Error())
 	}
 }
 
@@ -88,12 +88,12 @@ func (h *Host) transcribe(
 		return err
 	}
 	defer func() { err = errors.Join(err, prompt.Close()) }()
-	stdout, err := h.cfg.Sandbox.Logs(ctx, handle, 0)
+	stdout, err := handle.Stdout(0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stdout.Close()) }()
-	stderr, err := openStderr(handle.RunDir, status)
+	stderr, err := handle.Stderr()
 	if err != nil {
 		return err
 	}
@@ -104,23 +104,42 @@ func (h *Host) transcribe(
 	return os.Remove(filepath.Join(dir, startFile))
 }
 
-// openStderr gives what the sandbox keeps of stderr beside stdout, or the end of
-// it that the status tells.
-func openStderr(runDir string, status sandbox.Status) (io.ReadCloser, error) {
-	root, err := os.OpenRoot(runDir)
+// checkFile holds, in a start's directory, what is kept of a check beside its
+// output. Only the starts of checks have one.
+const checkFile = "check.json"
+
+// describeCheck notes what a check is for, so that whichever process observes its end
+// can keep its output.
+func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
+	if h.cfg.Transcripts == nil {
+		return nil
+	}
+	return writeNote(filepath.Join(h.start(g.Name), checkFile), transcript.Check{
+		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
+		Of: g.Of,
+	})
+}
+
+// keepCheck keeps the whole output of a check that has ended.
+func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result) {
+	if h.cfg.Transcripts != nil {
+		h.tellUnkept(ctx, "the output of a check", h.storeCheck(ctx, handle, status, r))
+	}
+}
+
+func (h *Host) storeCheck(
+	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
+) (err error) {
+	var c transcript.Check
+	if found, err := readNote(filepath.Join(h.start(handle.Name), checkFile), &c); err != nil || !found {
+		return err
+	}
+	c.Started, c.Finished = status.StartedAt, status.FinishedAt
+	c.Passed, c.ExitCode, c.Reason = r.Passed, r.ExitCode, r.Reason
+	out, err := handle.Stdout(0)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return io.NopCloser(strings.NewReader(status.Stderr)), nil
-		}
-		return nil, err
+		return err
 	}
-	defer func() { _ = root.Close() }()
-	info, err := root.Lstat("stderr")
-	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
-		return io.NopCloser(strings.NewReader(status.Stderr)), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return root.Open("stderr")
+	defer func() { err = errors.Join(err, out.Close()) }()
+	return h.cfg.Transcripts.KeepCheck(c, out)
 }

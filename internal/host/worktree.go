@@ -39,22 +39,18 @@ func (h *Host) treeNote() (n treeNote, err error) {
 func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.noteFile(), n) }
 
 // noteTree notes what Open has found, for whichever process comes to the work tree.
-func (h *Host) noteTree(ctx context.Context, at Location, head gitrepo.OID, repo config.Repo) error {
-	def, err := at.Repo.TreeOf(ctx, at.Default)
-	if err != nil {
-		return err
-	}
-	n := treeNote{LayOut: head, Default: def, History: defaultHistory}
-	if repo.AgentHistory != nil {
-		n.History = *repo.AgentHistory
+func (h *Host) noteTree(ctx context.Context, repo *gitrepo.Repo, trees openedTrees, conf config.Repo) error {
+	n := treeNote{LayOut: trees.head, Default: trees.def, History: defaultHistory}
+	if conf.AgentHistory != nil {
+		n.History = *conf.AgentHistory
 	}
 	if err := h.setTreeNote(n); err != nil {
 		return err
 	}
 	h.mu.Lock()
-	h.repo, h.tree = at.Repo, nil
+	h.repo, h.tree = repo, nil
 	h.mu.Unlock()
-	return h.tellPinned(ctx, at.Repo, head, def)
+	return h.tellPinned(ctx, repo, trees.head, trees.def)
 }
 
 // plainNote is the note of a directory that holds a tree as it is. What steers the agents of a

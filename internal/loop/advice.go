@@ -189,10 +189,6 @@ func (v *story) diagnostics(d Decision) string {
 			fmt.Fprintf(&b, "\nThe last error (iteration %d, task %s, %s):\n- %s\n",
 				v.last.Number, v.last.TaskID, v.last.Class, v.last.Error)
 		}
-		if v.last.Asked != "" {
-			fmt.Fprintf(&b, "\nWhat the agent asked:\n- %s\n", v.last.Asked)
-			what = "Answer the agent's question in the issue or the plan, then retry the task."
-		}
 	}
 	if v.last != nil && v.shared() != "" {
 		what = "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, " +

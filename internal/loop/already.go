@@ -33,7 +33,7 @@ func (e *Engine) needsLook(s *State, task run.Task) bool {
 	case p.Host:
 		return len(task.Accept) > 0 || !s.hasProof()
 	default:
-		return p.Already || p.Idle || s.VerifyTasks
+		return p.Already || p.Idle
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -331,31 +330,6 @@ func TestClosingCommitLeavesOtherFiles(t *testing.T) {
 	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
 	if got := w.trees[w.head().Tree][".ralph/1/notes.md"]; got != "mine" || s.Closing == nil {
 		t.Errorf("a person's notes are %q after the closing commit", got)
-	}
-}
-
-// The archive gets the file as it ended, also where runs of one name end on one day and
-// where the entry point would keep it.
-func TestFinishedPlansAreArchived(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.settings.ArchiveProgress = true
-	w.now = time.Date(2026, 3, 4, 23, 59, 30, 0, time.UTC)
-	w.landed[0].Tree = w.store(files{"README": "hello", ".ralph/archive/2026-03-04-1/progress.md": "earlier"})
-	r := request(t, threeTasks)
-	r.KeepProgress = true
-	s := w.drive(loop.NewState(r, w.now), nil)
-	const place = ".ralph/archive/2026-03-04-1-2/progress.md"
-	got := w.trees[w.head().Tree]
-	doc, err := progress.Parse([]byte(got[place]))
-	if err != nil || !doc.MarkedDone() || s.Closing == nil || s.ProgressPath != place {
-		t.Fatalf("%s at %s: %v\n%s", s.End, s.ProgressPath, err, got[place])
-	}
-	if done, total := progress.Counts(doc.Tasks()); done != 3 || total != 3 {
-		t.Errorf("%d of %d tasks are done in the archive", done, total)
-	}
-	if _, there := got[".ralph/1/progress.md"]; there || got[".ralph/archive/2026-03-04-1/progress.md"] != "earlier" {
-		t.Error("the file is where it was, or took the place of another")
 	}
 }
 

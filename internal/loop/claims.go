@@ -20,11 +20,6 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	if s.Proposal.Host {
 		return Next{}, false, nil
 	}
-	if asked := s.openQuestion(); asked != "" && s.askedBefore() {
-		s.endRecord()
-		next, err := e.askPerson(ctx, s, c.accepted, s.TaskID, asked)
-		return next, true, err
-	}
 	if said.Kind == prompt.ClaimDone {
 		return Next{}, false, nil
 	}
@@ -34,10 +29,8 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	}
 	next, err := func() (Next, error) {
 		switch {
-		case said.Kind == prompt.ClaimFailed:
-			return e.fail(ctx, s, failureWords(said))
-		case s.Draft.TooLarge && said.Kind != prompt.ClaimPartial:
-			return e.fail(ctx, s, "The last call said that the task is too large for one call.")
+		case said.Kind == prompt.ClaimFailed, said.Kind == prompt.ClaimBlocked && s.Draft.TooLarge:
+			return e.fail(ctx, s, "The last call said that it failed: "+strings.TrimRight(wordsOf(said), ".;, ")+".")
 		case said.Kind == prompt.ClaimBlocked && s.Draft.Unchanged && s.begun():
 			// It is not to be lost with what only a person can give.
 			s.Draft.TooLarge = true
@@ -49,12 +42,9 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		case !s.Draft.Unchanged:
 			return e.goOn(ctx, s, c.accepted, c.work)
 		}
-		why := "The last call ended without changing any file."
+		why := "The last call ended without changing any file. Nobody answers questions while you work: decide what " +
+			"is easiest to change later and write the assumption down, or end with `RALPH_RESULT: blocked: ` and the question."
 		switch {
-		case s.openQuestion() != "":
-			why = "The last call asked a question and changed no file: " + s.openQuestion() +
-				" Nobody can answer while you work. Decide yourself, choose what is easiest to change later, and " +
-				"write the assumption down."
 		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
 			s.Draft.TooLarge = s.Draft.TooLarge || s.Partial[s.TaskID] > 0
@@ -71,21 +61,6 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	return next, true, err
 }
 
-// openQuestion is the question of a call that did nothing else and claims nothing, "" for none. Beside a claim a question
-// is politeness.
-func (s *State) openQuestion() string {
-	if !s.Draft.Unchanged || s.Proposal.Claim.Kind != prompt.ClaimNone {
-		return ""
-	}
-	return s.Draft.Asked
-}
-
-// askedBefore says whether the last call at the task at hand did nothing but ask, too.
-func (s *State) askedBefore() bool {
-	last := s.storyOf(s.TaskID).last
-	return last != nil && last.Asked != "" && last.Unchanged && !last.ClaimedDone
-}
-
 // begun says whether calls got further with the task at hand that can be split up.
 func (s *State) begun() bool {
 	return s.Partial[s.TaskID] > 0 && s.Kept != nil && !s.Kept.Blocked && s.splittable(s.TaskID)
@@ -100,7 +75,7 @@ func (s *State) splittable(id string) bool {
 // checkable says whether the checks are to run on a proposal that is not claimed: its agent has changed
 // something and says nothing of the task.
 func (s *State) checkable() bool {
-	return s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && !s.Draft.TooLarge && s.Draft.Change != ""
+	return s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && s.Draft.Change != ""
 }
 
 // keepUnclaimed acts on a proposal that passed its checks and is not claimed;
@@ -111,11 +86,6 @@ func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled b
 	}
 	next, err := e.goOn(ctx, s, s.doc(), s.Proposal.Work)
 	return next, true, err
-}
-
-// failureWords says that an agent calls its own work failed.
-func failureWords(c prompt.Claim) string {
-	return "The last call said that it failed: " + strings.TrimRight(wordsOf(c), ".;, ") + "."
 }
 
 // wordsOf is what the agent said besides that it is not done.

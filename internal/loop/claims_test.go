@@ -101,60 +101,6 @@ func TestChattyWorkLands(t *testing.T) {
 	}
 }
 
-// A question of a call that did nothing and claims nothing is put to a person when it is asked again. Beside a claim it
-// is politeness.
-func TestQuestionsAndPoliteness(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		final string
-		asked bool
-	}{
-		"a question":          {"Which of the two formats would you like?", true},
-		"beside closing line": {"It is in README.md. Would you like me to add more tests?\n\nRALPH_RESULT: done", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.landed[0].Tree = w.store(files{"README.md": "hello"})
-			w.agent = func(_ *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-				if s.Job == prompt.JobVerify {
-					return completed("1. yes: README.md:1\n\nRALPH_VERIFY: agreed")
-				}
-				return completed(tt.final)
-			}
-			s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
-			if asked := s.End == run.EndAwaitingPerson; asked != tt.asked || asked && len(w.prompts) != 2 {
-				t.Errorf("ended %s (%s) after %d calls", s.End, s.EndDetail, len(w.prompts))
-			}
-		})
-	}
-}
-
-// One call that ends with a polite question is no reason to ask a person, whatever failed before it.
-func TestAPoliteQuestionIsNotAskedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	calls := 0
-	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
-		switch calls++; calls {
-		case 1: // the check fails, so this question is none of a call that did nothing
-			w.work["a.go"] = "broken"
-			return completed("Shall I go on?")
-		case 2:
-			return completed("Is there anything else?")
-		}
-		w.work["a.go"] = "whole"
-		return claimed()
-	}
-	w.gate = func(tree files, _ string) bool { return tree["a.go"] != "broken" }
-	r := request(t, oneTask)
-	r.Gates = []gate.Gate{{Name: "test", Kind: gate.Test, Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete || calls != 3 {
-		t.Errorf("ended %s (%s) after %d calls", s.End, s.EndDetail, calls)
-	}
-}
-
 // What never gets finished is split up, and then a person is asked.
 func TestPartialWorkIsBounded(t *testing.T) {
 	t.Parallel()
@@ -213,17 +159,6 @@ func TestBlockedAsksAtOnce(t *testing.T) {
 	}
 	if want := "T1 needs a person: the password of the staging database"; !strings.Contains(s.EndDetail, want) {
 		t.Errorf("%q does not hold %q", s.EndDetail, want)
-	}
-}
-
-// An agent that neither changes nor claims anything ends sooner than one that tries.
-func TestIdleAgentsEndSoon(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.agent = func(*world, loop.State, loop.AgentStart) loop.AgentStatus { return completed("Hello!") }
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
-	if s.End != run.EndBlocked && s.End != run.EndStagnated || len(w.prompts) > 9 {
-		t.Errorf("ended %s after %d calls", s.End, len(w.prompts))
 	}
 }
 

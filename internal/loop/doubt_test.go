@@ -2,7 +2,6 @@ package loop_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/org/ralph-action/internal/loop"
@@ -64,42 +63,5 @@ func TestWorkNearWhatTheTaskNames(t *testing.T) {
 	s := w.drive(loop.NewState(request(t, "- [ ] Make sub/code.go faster\n"), w.now), nil)
 	if s.End != run.EndAllTasksComplete || s.Iteration != 1 {
 		t.Errorf("ended %s (%s) after %d iterations", s.End, s.EndDetail, s.Iteration)
-	}
-}
-
-// TestTooMuchIsNotDone: a call that says the task is too much for it, and does not
-// tick it, has not done it, though the checks pass on its part; one that ticks it has.
-func TestTooMuchIsNotDone(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name   string
-		ticks  bool
-		landed string
-	}{
-		{name: "says so", landed: "T2"},
-		{name: "says so and ticks it", ticks: true, landed: "T1"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-				w.work["part/"+s.TaskID] = "x"
-				switch {
-				case a.Mode == run.ModePlan:
-					w.add(s, "first half", "second half")
-				case s.TaskID != "T1":
-				case tt.ticks:
-					w.work[s.ProgressPath] = strings.Replace(w.work[s.ProgressPath], "- [ ] T1", "- [x] T1", 1)
-					fallthrough
-				default:
-					return completed("This is more than fits into one session; the first part is done.")
-				}
-				return claimed()
-			}
-			s := w.drive(loop.NewState(request(t, "- [ ] Do it all\n"), w.now), nil)
-			if s.End != run.EndAllTasksComplete || len(s.Commits) == 0 || s.Commits[0].TaskID != tt.landed {
-				t.Errorf("ended %s (%s) with %+v, want %s first", s.End, s.EndDetail, s.Commits, tt.landed)
-			}
-		})
 	}
 }

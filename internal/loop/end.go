@@ -4,23 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"time"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// close lands the commit that takes progress.md away again, or into the archive, where
-// the repository does not keep it.
+// close lands the commit that takes progress.md away again, where the repository does
+// not keep it.
 func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
-	keep := s.KeepProgress && !s.ArchiveProgress
-	if keep {
+	if s.KeepProgress {
 		if err := e.markDone(ctx, s); err != nil {
 			return Next{}, err
 		}
 	}
-	if keep || s.NoCommit || s.Head == s.Base {
+	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
 		return e.finish(s, run.EndAllTasksComplete, "")
 	}
 	tree, err := e.Work.Without(ctx, s.HeadTree, s.ProgressPath)
@@ -30,16 +28,9 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, run.EndAllTasksComplete, "")
 	}
-	place, own := s.ProgressPath, []string(nil)
-	if s.ArchiveProgress {
-		if tree, place, err = e.archive(ctx, s, tree); err != nil {
-			return Next{}, err
-		}
-		own = []string{place}
-	}
 	landed, err := e.Publisher.Land(ctx, Landing{
 		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
-		Closing: true, Own: own,
+		Closing: true,
 	})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
@@ -52,37 +43,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
 	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
-	s.ProgressPath = place
 	return e.finish(s, run.EndAllTasksComplete, "")
-}
-
-// maxArchived bounds the plans of one name and day that the archive holds.
-const maxArchived = 100
-
-// archive puts progress.md as it ended into the archive of a tree. Its folder is named
-// by the day on which the run began and by the plan.
-func (e *Engine) archive(ctx context.Context, s *State, tree string) (archived, place string, err error) {
-	doc := s.doc()
-	if err := doc.SetStatus(progress.StatusDone); err != nil {
-		return "", "", fmt.Errorf("set the status: %w", err)
-	}
-	dir := fmt.Sprintf(".ralph/archive/%s-%s", s.StartedAt.UTC().Format(time.DateOnly), path.Base(path.Dir(s.ProgressPath)))
-	for n := 1; n <= maxArchived; n++ {
-		if place = dir + "/progress.md"; n > 1 {
-			place = fmt.Sprintf("%s-%d/progress.md", dir, n)
-		}
-		_, taken, err := e.Work.File(ctx, tree, place, progress.MaxSize)
-		if err != nil {
-			return "", "", fmt.Errorf("look into the archive: %w", err)
-		}
-		if !taken {
-			break
-		}
-	}
-	if archived, err = e.Work.With(ctx, tree, place, doc.Bytes()); err != nil {
-		return "", "", fmt.Errorf("archive %s: %w", s.ProgressPath, err)
-	}
-	return archived, place, nil
 }
 
 // markDone sets the status of a file that stays, where that waited for the final

@@ -103,16 +103,11 @@ type check struct {
 	old   *OldTree
 	// trusted: no agent has written any of the tree.
 	trusted bool
-	// warms: it runs on the default branch for what it leaves in the caches, and for
-	// nothing else.
-	warms bool
 }
 
 // of says what the check runs on where that is not what was proposed.
 func (c check) of() string {
 	switch {
-	case c.warms:
-		return "on the default branch"
 	case c.need == gate.Baseline:
 		return "as it was before the work began"
 	case c.need == gate.Again:
@@ -153,10 +148,6 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	}
 	first, ok := s.GateMemo[gate.Key(tree, g.Command, s.Image)]
 	if !ok {
-		if e.cold(s, g) {
-			c, err := e.warm(ctx, s, g)
-			return c, nil, err
-		}
 		if s.Phase != run.PhaseFinishing && !g.Own && !g.Advisory && s.DefaultTree != "" && known == nil &&
 			before.tree != tree {
 			return before, nil, nil
@@ -199,25 +190,6 @@ func (e *Engine) next(ctx context.Context, s *State, d due) (check, *gate.Result
 	first.Verdict = verdict
 	first.Passed = first.Passed && !verdict.Standing.Holds()
 	return check{gate: g, tree: tree, old: d.old}, &first, nil
-}
-
-// cold says whether the caches hold nothing yet that a check could begin with: the work
-// began from a branch that agents may have written on, which cannot fill them, and no
-// earlier run has. One run on the default branch costs less than an empty cache for
-// each check that follows.
-func (e *Engine) cold(s *State, g gate.Gate) bool {
-	return s.DefaultTree != "" && s.StartTree != s.DefaultTree && !s.Warm && !g.Own && !g.Advisory &&
-		s.Phase != run.PhaseFinishing && !slices.Contains(s.Warmed, g.Command)
-}
-
-// warm is the check on the default branch that fills the caches. How it ends there says
-// nothing of the work.
-func (e *Engine) warm(ctx context.Context, s *State, g gate.Gate) (check, error) {
-	tree, err := e.Work.Without(ctx, s.DefaultTree, ".ralph")
-	if err != nil {
-		return check{}, fmt.Errorf("take .ralph out of the default branch's tree: %w", err)
-	}
-	return check{gate: g, tree: tree, trusted: true, warms: true}, nil
 }
 
 // before is the check on the tree that the work began from.
@@ -427,11 +399,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 	case r.Missing != "":
 		word = "could not run"
 	}
-	if c.trusted && !slices.Contains(s.Warmed, r.Command) {
-		s.Warmed = append(s.Warmed, r.Command)
-	}
 	switch {
-	case c.warms:
 	case c.need == gate.Baseline:
 		s.Baseline[baselineKey(r.Command, s.Image)] = r
 	default:

@@ -26,7 +26,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.DefaultTree = opened.DefaultTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
-	s.Setup, s.SetupKey, s.Warm = opened.Setup, opened.SetupKey, opened.Warm
+	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
 	for _, f := range opened.Findings {
 		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})

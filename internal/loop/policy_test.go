@@ -44,7 +44,7 @@ func play(t *testing.T, plan string, change func(*loop.Request), calls func(task
 			failing[a.Name] = name
 			return claimed()
 		case "large":
-			return completed("This task is too large for one call.")
+			return completed("RALPH_RESULT: failed: this task is too large for one call")
 		case "slow":
 			return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "it took too long and was stopped"}
 		case "crash":

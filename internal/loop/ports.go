@@ -27,9 +27,6 @@ type Opened struct {
 	// DefaultTree is the default branch's, "" where the run works on that branch itself,
 	// or none is known: then agents may have written what is there.
 	DefaultTree string
-	// Warm: what the checks on the default branch leave in the caches is there from an
-	// earlier run.
-	Warm bool
 	// Templates are the prompts with the repository's own put in.
 	Templates prompt.Templates
 	Settings  Settings
@@ -63,13 +60,9 @@ type Settings struct {
 	NeedsApproval bool
 	// KeepProgress leaves progress.md on the branch when the run completes.
 	KeepProgress bool
-	// ArchiveProgress moves it to .ralph/archive then, whatever KeepProgress says.
-	ArchiveProgress bool
 	// Roles and Review are how the run is worked.
 	Roles  map[run.Role]RoleSettings
 	Review ReviewPolicy
-	// VerifyTasks: a call looks at each task before it lands.
-	VerifyTasks bool
 	// MergedNotes are what earlier, merged work in the repository noted. Others wrote it.
 	MergedNotes string
 	// Protected are patterns of paths that only a person may change, besides those that
@@ -309,7 +302,7 @@ type Landing struct {
 	// Own are the paths that the host itself changed, which policy would keep
 	// from an agent.
 	Own []string
-	// Closing marks the commit that removes progress.md at the end, or archives it.
+	// Closing marks the commit that removes progress.md at the end.
 	Closing bool
 	// Planned marks the commit that holds a plan and nothing else, Recorded the
 	// one that keeps the notes of a run that stopped short.

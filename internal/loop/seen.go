@@ -46,10 +46,9 @@ type Seen struct {
 	// Tampered: it changed or took away tests that would have told on it.
 	Tampered bool `json:",omitempty"`
 	// ClaimedDone: the agent said that the task, or all of it, is done, TooLarge that it is too
-	// much for one call, and Asked is the question that it asked.
-	ClaimedDone bool   `json:",omitempty"`
-	TooLarge    bool   `json:",omitempty"`
-	Asked       string `json:",omitempty"`
+	// much for one call.
+	ClaimedDone bool `json:",omitempty"`
+	TooLarge    bool `json:",omitempty"`
 
 	run.Signals
 }
@@ -175,24 +174,10 @@ var (
 	ofMake = strs.Lazy(`^g?make(?:\[\d+\])?: \*\*\* `)
 )
 
-// question is the last line of a message where that asks something, "" where it does not.
-func question(final string) string {
-	lines := strings.Split(strings.TrimSpace(prompt.Prose(final)), "\n")
-	last := strings.Trim(lines[len(lines)-1], "*_` \t")
-	if !strings.HasSuffix(last, "?") {
-		return ""
-	}
-	return oneLine(last, maxSeenError)
-}
-
-// What is said of a call that was too much. What an agent says wants the task in it, so that a message about
-// a large file does not count.
+// What is said of a call that was too much, behind its closing line and by the agent's program.
 var (
-	saysTooLarge = strs.Lazy(`(?i)\b(?:task|change|work|scope|refactoring|this)\b[^.]{0,40}` +
-		`\btoo (?:large|big|complex|broad|much)\b|` +
-		`\b(?:needs?|should|must|has|have) (?:to )?be (?:split|broken (?:up|down|into))\b|` +
-		`\bmore than fits (?:in|into|within) (?:one|a single) (?:session|call)\b`)
-	usedUpTurns = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
+	saysTooLarge = strs.Lazy(`(?i)\btoo (?:large|big|complex|broad|much)\b|\bbe (?:split|broken)\b`)
+	usedUpTurns  = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
 		`\bprompt is too long\b|\btoo many turns\b`)
 )
 
@@ -200,20 +185,15 @@ var (
 const (
 	maxSeenFiles = 20
 	maxSeenError = 300 // bytes
-	maxReadFinal = 16 << 10
 )
 
 // beginRecord begins the record of an agent call that has ended.
 func (s *State) beginRecord(status AgentStatus) {
-	final := status.Final
-	if len(final) > maxReadFinal {
-		final = strings.ToValidUTF8(final[len(final)-maxReadFinal:], "")
-	}
+	claim := prompt.ReadClaim(status.Final, s.Promise)
 	s.Draft = Seen{
 		Number: s.Number, TaskID: s.TaskID, Role: s.Role, Verdict: s.Verdict,
 		Outcome: status.Outcome, Duration: status.Finished.Sub(status.Started),
-		ClaimedDone: prompt.ReadClaim(status.Final, s.Promise).All, TooLarge: saysTooLarge().MatchString(final),
-		Asked:   question(final),
+		ClaimedDone: claim.All, TooLarge: saysTooLarge().MatchString(claim.Words),
 		Signals: run.Signals{Activity: status.Activity},
 	}
 }

@@ -263,10 +263,6 @@ type Environment struct {
 	// is what it made is known by, "" where there is none.
 	Setup    *Setup
 	SetupKey string
-	// Warm: no check has to run on the default branch only for the caches. Warmed are
-	// the commands of those that have.
-	Warm   bool     `json:",omitempty"`
-	Warmed []string `json:",omitempty"`
 	// SeenModel is the model that the agent says it used.
 	SeenModel string
 	// EarlyHosts is what was reached or blocked before the first call; it goes into

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,8 +142,8 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 	e.endDelay(&s)
 	// What it did to the branch has to be known first.
 	lands := old.Stage == stageLand || old.Stage == stageFinal || old.Stage == stageEnd
-	if !lands && textSize(reflect.ValueOf(s)) > maxState {
-		return e.Fail(old, tooLarge), Next{}, nil
+	if stored, err := Encode(s); err != nil || len(stored) > maxState && !lands {
+		return e.Fail(old, tooLarge), Next{}, err
 	}
 	return s, next, nil
 }

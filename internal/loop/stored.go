@@ -26,7 +26,7 @@ func Encode(s State) ([]byte, error) {
 	return b, nil
 }
 
-// maxState bounds the text of a state, in bytes: it is read and written with each step.
+// maxState bounds a stored state, in bytes: it is read and written with each step.
 // What agents and people put into it has bounds of its own, far below this; it is for what
 // those come to together, and for what nobody thought of.
 const maxState = 4 << 20
@@ -111,31 +111,4 @@ func deepCopy(v reflect.Value) reflect.Value {
 		}
 	}
 	return out
-}
-
-// textSize is how many bytes of text are in v, in what is stored of it.
-func textSize(v reflect.Value) (size int) {
-	switch v.Kind() { //nolint:exhaustive // the others hold no text
-	case reflect.String:
-		return v.Len()
-	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				size += textSize(v.Field(i))
-			}
-		}
-	case reflect.Pointer:
-		if !v.IsNil() {
-			return textSize(v.Elem())
-		}
-	case reflect.Slice:
-		for i := range v.Len() {
-			size += textSize(v.Index(i))
-		}
-	case reflect.Map:
-		for it := v.MapRange(); it.Next(); {
-			size += textSize(it.Key()) + textSize(it.Value())
-		}
-	}
-	return size
 }

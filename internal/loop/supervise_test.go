@@ -61,7 +61,7 @@ func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
 			w.add(s, "first half", "second half")
 			return completed("I split it.")
 		case s.TaskID == "T2":
-			return completed("This task is too complex to be completed in one session.")
+			return completed("RALPH_RESULT: failed: it is too complex for one session")
 		}
 		w.work["src/"+s.TaskID] = "done"
 		return claimed()

@@ -58,12 +58,11 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if s.Began != "" && after != nil {
-		if after, err = s.sinceBegan(before, after); err != nil {
-			return err
-		}
+	found, err := s.found()
+	if err != nil {
+		return err
 	}
-	verdict := progress.Judge(before, after, s.TaskID)
+	verdict := progress.Judge(found, before, after, s.TaskID)
 	fresh := newTasks(before, verdict.Accepted)
 	s.noteAuthor(run.Task{}, fresh...)
 	if err := s.await(verdict.Accepted, fresh); err != nil {
@@ -106,14 +105,16 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 	return nil
 }
 
-// sinceBegan is what an agent has left of progress.md, with what others did to that since
-// the agent began.
-func (s *State) sinceBegan(now, left *progress.Doc) (*progress.Doc, error) {
-	began, err := progress.Parse([]byte(s.Began))
+// found is progress.md as the agent found it.
+func (s *State) found() (*progress.Doc, error) {
+	if s.Began == "" {
+		return s.doc(), nil
+	}
+	found, err := progress.Parse([]byte(s.Began))
 	if err != nil {
 		return nil, fmt.Errorf("read the progress that the agent found: %w", err)
 	}
-	return progress.Merge(began, now, left).Doc, nil
+	return found, nil
 }
 
 // newTasks are the ids of the tasks in after that before does not have.
@@ -189,17 +190,15 @@ func (e *Engine) appendLog(s *State, doc *progress.Doc, completed, note string) 
 
 // takeTasks gives the tasks of a call that was to write some, whose notes are taken.
 func (e *Engine) takeTasks(ctx context.Context, s *State) ([]run.Task, error) {
-	before := s.doc()
 	after, _, err := e.leftProgress(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	if s.Began != "" && after != nil {
-		if after, err = s.sinceBegan(before, after); err != nil {
-			return nil, err
-		}
+	found, err := s.found()
+	if err != nil {
+		return nil, err
 	}
-	verdict := progress.JudgeAdded(before, after)
+	verdict := progress.JudgeAdded(found, s.doc(), after)
 	s.accept(verdict.Accepted)
 	if s.Proposal.Failed != "" {
 		return nil, nil // half a list would pass for the whole

@@ -185,28 +185,6 @@ func TestUnprovenWorkIsReviewed(t *testing.T) {
 	}
 }
 
-// A repository may have a call look at each task.
-func TestEvidenceForEachTask(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.settings.VerifyTasks, w.settings.Review = true, loop.ReviewUnproven
-	agreed := 0
-	agent := w.agent
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		if s.Job != prompt.JobVerify {
-			return agent(w, s, a)
-		}
-		if agreed++; agreed == 1 {
-			return completed("1. no: it says nothing\n\nRALPH_VERIFY: not agreed: it says nothing")
-		}
-		return completed("1. yes: src/" + s.TaskID + ".txt:1\n\nRALPH_VERIFY: agreed")
-	}
-	s := w.drive(loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now), nil)
-	if s.End != run.EndAllTasksComplete || len(w.prompts) != 6 || s.Reviews != 0 || s.Attempts["T1"] != 1 {
-		t.Errorf("ended %s (%s) after %d calls and %d reviews", s.End, s.EndDetail, len(w.prompts), s.Reviews)
-	}
-}
-
 // Somebody who pushes to the branch costs no unfinished work, unless both changed one
 // file.
 func TestUnfinishedWorkOutlivesAPush(t *testing.T) {

@@ -59,9 +59,8 @@ type world struct {
 	removed map[string]bool
 	stopped []string
 	// defaultTree is that of the default branch, where it is not what the work begins
-	// from; warm says that its caches are kept.
+	// from.
 	defaultTree string
-	warm        bool
 	// refused is what failed attempts changed.
 	refused []loop.FailedAttempt
 	landErr []error
@@ -128,8 +127,8 @@ func (w *world) Open(context.Context, loop.State) (loop.Opened, error) {
 	clear(w.links)
 	return loop.Opened{
 		Branch: "ralph/x", Base: "base", BaseTree: w.landed[0].Tree,
-		DefaultTree: cmp.Or(w.defaultTree, w.landed[0].Tree), Warm: w.warm,
-		Head: w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Earlier: w.earlier,
+		DefaultTree: cmp.Or(w.defaultTree, w.landed[0].Tree),
+		Head:        w.head().OID, HeadTree: w.head().Tree, Settings: w.settings, Setup: w.setup, Earlier: w.earlier,
 	}, nil
 }
 

@@ -58,8 +58,8 @@ func WriteBack(name string, src, notes []byte, w Work) (Written, error) {
 		return Written{}, err
 	}
 	out := Written{File: file.Bytes(), Missing: carried.Missing}
-	if companion := format.Companion(); companion != "" {
-		out.Notes = file.Files()[companion]
+	if format.Companion() != "" {
+		out.Notes = file.Notes()
 	}
 	if own.Plan().MarkedDone {
 		out.Open = carried.Open

@@ -81,15 +81,16 @@ type Delta struct {
 // section is compared task by task; every other one is a text.
 func Diff(was, now *Doc) Delta {
 	d := diffTasks(was.tasks, now.tasks)
-	before, after := was.texts(), now.texts()
-	for _, s := range after.list {
-		if !sameText(before.text(s.key), s.text) {
-			d.add(ChangeSection, "", s.title)
+	names, before := was.texts()
+	more, after := now.texts()
+	for _, name := range more {
+		if !sameText(string(before[name]), string(after[name])) {
+			d.add(ChangeSection, "", name)
 		}
 	}
-	for _, s := range before.list {
-		if _, has := after.at[s.key]; !has && !sameText(s.text, "") {
-			d.add(ChangeSection, "", s.title)
+	for _, name := range names {
+		if _, has := after[name]; !has && !sameText(string(before[name]), "") {
+			d.add(ChangeSection, "", name)
 		}
 	}
 	return d
@@ -160,24 +161,15 @@ func reworded(a, b *task) bool {
 // of a. The same id and title are the same task; then titles count before ids: whoever
 // renumbers a list means its tasks, not its numbers.
 func match(a, b []task) (to, others []int) {
-	to = slices.Repeat([]int{-1}, len(a))
-	taken := make([]bool, len(b))
-	for _, key := range [...]func(t *task) string{
+	to = Match(a, b,
 		func(t *task) string { return t.ID + " " + t.Title },
 		func(t *task) string { return " " + t.Title },
 		func(t *task) string { return t.ID },
-	} {
-		at := make(map[string][]int)
-		for i := range b {
-			if k := key(&b[i]); !taken[i] && k != "" {
-				at[k] = append(at[k], i)
-			}
-		}
-		for i := range a {
-			if is := at[key(&a[i])]; to[i] < 0 && len(is) > 0 {
-				to[i], taken[is[0]] = is[0], true
-				at[key(&a[i])] = is[1:]
-			}
+	)
+	taken := make([]bool, len(b))
+	for _, k := range to {
+		if k >= 0 {
+			taken[k] = true
 		}
 	}
 	for i := range b {
@@ -188,55 +180,58 @@ func match(a, b []task) (to, others []int) {
 	return to, others
 }
 
-// section is the text that a heading of level 1 or 2 owns, or that stands before the
-// first one.
-type section struct{ key, title, text string }
-
-// sections are those of a document that hold no tasks. Those of one name are one.
-type sections struct {
-	list []section
-	at   map[string]int
-}
-
-func (ss sections) text(key string) string {
-	if i, ok := ss.at[key]; ok {
-		return ss.list[i].text
+// Match says for each of a which of b it is, or -1: the first that is left with the same key,
+// by one kind of key after the other. Nothing is found by an empty one.
+func Match[T any](a, b []T, keys ...func(*T) string) []int {
+	to, taken := slices.Repeat([]int{-1}, len(a)), make([]bool, len(b))
+	for _, key := range keys {
+		at := make(map[string][]int)
+		for i := range b {
+			if k := key(&b[i]); !taken[i] && k != "" {
+				at[k] = append(at[k], i)
+			}
+		}
+		for i := range a {
+			k := key(&a[i])
+			if is := at[k]; to[i] < 0 && len(is) > 0 {
+				to[i], taken[is[0]] = is[0], true
+				at[k] = is[1:]
+			}
+		}
 	}
-	return ""
+	return to
 }
 
-func (d *Doc) texts() sections {
-	out := sections{at: make(map[string]int)}
-	start, title, key := 0, "(top)", ""
-	titles, next := 0, 0 // next is the first task behind start
+// texts are the sections that hold no tasks: what a heading of level 1 or 2 owns, or what
+// stands before the first. Those of one name are one.
+func (d *Doc) texts() (names []string, text map[string][]byte) {
+	text = make(map[string][]byte)
+	start, name, next := 0, "top", 0 // next is the first task behind start
 	end := func(stop int) {
 		from := next
 		for next < len(d.tasks) && d.tasks[next].box < stop {
 			next++
 		}
-		if next > from || key == fold(SectionTasks) {
+		if next > from || name == SectionTasks {
 			return
 		}
-		i, ok := out.at[key]
-		if !ok {
-			i = len(out.list)
-			out.at[key], out.list = i, append(out.list, section{key: key, title: title})
+		if _, has := text[name]; !has {
+			names = append(names, name)
 		}
-		out.list[i].text += string(d.src[start:stop])
+		text[name] = append(text[name], d.src[start:stop]...)
 	}
 	for _, h := range d.heads {
 		if h.level > 2 {
 			continue
 		}
 		end(h.start)
-		start, title, key = h.body, h.text, fold(Canonical(h.text))
-		if h.level == 1 { // the title is text of its own
-			titles++
-			start, key = h.start, "# "+strconv.Itoa(titles)
+		start, name = h.body, Canonical(h.text)
+		if h.level == 1 {
+			start, name = h.start, "title"
 		}
 	}
 	end(len(d.src))
-	return out
+	return names, text
 }
 
 func sameText(a, b string) bool {

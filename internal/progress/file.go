@@ -49,28 +49,15 @@ func ReadBytes(root *os.Root, name string) ([]byte, error) {
 	// writer; should it have become a link, SameFile tells.
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		if now, lerr := root.Lstat(name); lerr == nil && !os.SameFile(before, now) {
-			return nil, exchanged(name)
-		}
 		return nil, fmt.Errorf("%q: %w", name, err)
 	}
-	src, err := readFile(f, name, before)
-	if cerr := f.Close(); err == nil && cerr != nil {
-		err = cerr
-	}
-	return src, err
-}
-
-func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
+	defer func() { _ = f.Close() }()
 	now, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%q: %w", name, err)
 	}
 	if !os.SameFile(before, now) {
-		return nil, exchanged(name)
-	}
-	if err := checkFile(name, now); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %q was exchanged", ErrNotRegular, name)
 	}
 	src, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
 	if err != nil {
@@ -78,10 +65,6 @@ func readFile(f *os.File, name string, before fs.FileInfo) ([]byte, error) {
 	}
 	return src, nil
 }
-
-// exchanged: between the look at a file and the open, its name was given to
-// another.
-func exchanged(name string) error { return fmt.Errorf("%w: %q was exchanged", ErrNotRegular, name) }
 
 func checkFile(name string, fi fs.FileInfo) error {
 	if !fi.Mode().IsRegular() {
@@ -97,6 +80,14 @@ func checkFile(name string, fi fs.FileInfo) error {
 		return fmt.Errorf("%w: %q has %d bytes, at most %d", ErrTooLarge, name, fi.Size(), MaxSize)
 	}
 	return nil
+}
+
+// names counts the names that a file has.
+func names(fi fs.FileInfo) uint64 {
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink) //nolint:unconvert // 16 bits on macOS
+	}
+	return 1
 }
 
 // parents lists the directories on the way to name, outermost first.
@@ -135,73 +126,54 @@ func checkParents(root *os.Root, name string) error {
 // of the old one, unless that says the same. Parents are made. What stands at
 // name must be a regular file or nothing, and its parents real directories,
 // else ErrNotRegular.
-//
-// It is for trees that belong to people: file and directories are flushed to
-// disk, so that after a power cut there is either the old file or the new.
-func Write(root *os.Root, name string, content []byte) error { return put(root, name, content, true) }
-
-func put(root *os.Root, name string, content []byte, durable bool) error {
-	if err := checkParents(root, name); err != nil {
+func Write(root *os.Root, name string, content []byte) error {
+	if err := writeFile(root, name, content); err != nil {
 		return fmt.Errorf("write: %w", err)
+	}
+	return nil
+}
+
+func writeFile(root *os.Root, name string, content []byte) error {
+	if err := checkParents(root, name); err != nil {
+		return err
 	}
 	mode := fs.FileMode(0o600)
 	switch fi, err := root.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("write %q: %w", name, err)
+		return fmt.Errorf("%q: %w", name, err)
 	case !fi.Mode().IsRegular():
-		return fmt.Errorf("write: %w: %q is %v", ErrNotRegular, name, fi.Mode())
+		return fmt.Errorf("%w: %q is %v", ErrNotRegular, name, fi.Mode())
 	default:
 		mode = fi.Mode().Perm() | mode
-	}
-	if dir := path.Dir(name); dir != "." {
-		if err := root.MkdirAll(dir, 0o750); err != nil {
-			return fmt.Errorf("write %q: %w", name, err)
-		}
-	}
-	// The name is fixed, so that what a crash leaves goes with the next write.
-	tmp := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
-	if err := root.RemoveAll(tmp); err != nil {
-		return fmt.Errorf("write %q: %w", name, err)
 	}
 	if old, err := ReadBytes(root, name); err == nil && bytes.Equal(old, content) {
 		return nil // as it mostly does when an agent is started
 	}
-	if err := writeNew(root, tmp, content, mode, durable); err != nil {
-		return fmt.Errorf("write %q: %w", name, err)
+	// The name is fixed, so that what a crash leaves goes with the next write.
+	tmp := path.Join(path.Dir(name), "."+path.Base(name)+".tmp")
+	if err := errors.Join(root.MkdirAll(path.Dir(name), 0o750), root.RemoveAll(tmp)); err != nil {
+		return fmt.Errorf("%q: %w", name, err)
 	}
-	if err := root.Rename(tmp, name); err != nil {
-		return fmt.Errorf("write %q: %w", name, err)
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("%q: %w", name, err)
 	}
-	if durable {
-		// Each parent may be new, and is then an entry in the one above it.
-		for _, dir := range append(parents(name), ".") {
-			if err := flush(root, dir); err != nil {
-				return fmt.Errorf("write %q: %w", name, err)
-			}
-		}
+	_, err = f.Write(content)
+	// On disk before it has the name: after a power cut there is the old file or the new.
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		return fmt.Errorf("%q: %w", name, err)
 	}
 	return nil
-}
-
-// flush makes sure that the entries of a directory are on disk.
-func flush(root *os.Root, dir string) error {
-	f, err := root.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	return err
 }
 
 // Restore puts d at name after an agent has been at work: whatever stands
 // there, or in place of a directory on the way there, makes room. Links are
 // removed, never followed. It is for an agent's work tree only, which can be
-// made again from the run's state: the document is part of that, so nothing is
-// flushed to disk here. In a tree that belongs to a person, use Write.
+// made again; in a tree that belongs to a person, use Write.
 func Restore(root *os.Root, name string, d *Doc) error {
 	if !fs.ValidPath(name) {
 		return fmt.Errorf("restore %q: %w", name, fs.ErrInvalid)
@@ -211,37 +183,12 @@ func Restore(root *os.Root, name string, d *Doc) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		if err != nil {
-			return fmt.Errorf("restore %q: %w", p, err)
-		}
-		if p != name && fi.IsDir() || p == name && fi.Mode().IsRegular() {
+		if err == nil && (p != name && fi.IsDir() || p == name && fi.Mode().IsRegular()) {
 			continue
 		}
-		if err := root.RemoveAll(p); err != nil {
+		if err = errors.Join(err, root.RemoveAll(p)); err != nil {
 			return fmt.Errorf("restore %q: %w", p, err)
 		}
 	}
-	return put(root, name, d.Bytes(), false)
-}
-
-func writeNew(root *os.Root, name string, b []byte, mode fs.FileMode, durable bool) (err error) {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	if _, err := f.Write(b); err != nil {
-		return err
-	}
-	if err := f.Chmod(mode); err != nil {
-		return err
-	}
-	if durable {
-		return f.Sync()
-	}
-	return nil
+	return Write(root, name, d.Bytes())
 }

@@ -59,7 +59,7 @@ func describe(d *Doc) string {
 		fmt.Fprintf(&b, "attempt %d tried %q result %q next %q\n", a.Iteration, a.Tried, a.Result, a.Next)
 	}
 	for _, r := range d.Log() {
-		fmt.Fprintf(&b, "log %d %s %s %q %q\n", r.Iteration, r.Started.Format(logTime), r.Duration, r.Completed, r.Notes)
+		fmt.Fprintf(&b, "log %d %s %q %q\n", r.Iteration, r.Duration, r.Completed, r.Notes)
 	}
 	return b.String()
 }

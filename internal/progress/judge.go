@@ -23,8 +23,7 @@ const (
 type Verdict struct {
 	// Accepted is the host's version with what the agent may add.
 	Accepted *Doc
-	// Added are the new tasks, as far as they are taken. Judge and JudgePlan have put
-	// them into Accepted.
+	// Added are the new tasks, as far as they are taken. Judge has put them into Accepted.
 	Added []run.Task
 	// TickedAssigned: the agent says that it did the task it was given. The
 	// box is not ticked in Accepted; that is for the host, after the gates.
@@ -43,13 +42,13 @@ func (v *Verdict) tell(format string, args ...any) {
 	v.Violations = append(v.Violations, fmt.Sprintf(format, args...))
 }
 
-// Judge compares the document before an iteration with what the agent left, where
-// assigned is the id of the task it was given. Taken over are the text of Analysis,
-// Testing Strategy, Codebase Patterns and Recent Attempts, what was added to Learnings,
-// and new tasks, open and at most 25. Everything else stays as it was, and one sentence
-// says so. after is nil if the file is gone or could not be read.
-func Judge(before, after *Doc, assigned string) Verdict {
-	v := judge(before, after, assigned)
+// Judge takes over what an agent may do to the document, where assigned is the id of the task
+// it was given: the text of Analysis, Testing Strategy, Codebase Patterns and Recent Attempts,
+// what was added to Learnings, and new tasks, open and at most 25. Everything else stays as it
+// was, and one sentence says so. found is what the agent began with, before is what others have
+// made of that since, and after what the agent left: nil if the file is gone or could not be read.
+func Judge(found, before, after *Doc, assigned string) Verdict {
+	v := judge(found, before, after, assigned)
 	if len(v.Added) == 0 {
 		return v
 	}
@@ -66,38 +65,29 @@ func Judge(before, after *Doc, assigned string) Verdict {
 
 // JudgeAdded is Judge for a call that was to write tasks and nothing else: the new tasks
 // are not put into Accepted. Where they belong is for the caller to say.
-func JudgeAdded(before, after *Doc) Verdict { return judge(before, after, "") }
+func JudgeAdded(found, before, after *Doc) Verdict { return judge(found, before, after, "") }
 
-func judge(before, after *Doc, assigned string) Verdict {
+func judge(found, before, after *Doc, assigned string) Verdict {
 	v := Verdict{Accepted: before.Clone()}
 	if after == nil {
 		v.tell("The progress file was removed or could not be read; it was restored. Edit it in place and keep it " +
 			"plain Markdown.")
 		return v
 	}
-	delta := Diff(before, after)
+	delta := Diff(found, after)
 	v.Changes, v.ClaimedDone = delta.Changes, after.MarkedDone()
-	v.TickedAssigned = slices.ContainsFunc(delta.Changes, func(c Change) bool {
-		return c.Kind == ChangeTicked && c.TaskID == assigned && assigned != ""
+	ticks := func(c Change) bool { return c.Kind == ChangeTicked && c.TaskID == assigned && assigned != "" }
+	v.TickedAssigned = slices.ContainsFunc(delta.Changes, ticks)
+	v.Added = v.newTasks(found, before, after, delta)
+	taken := v.takeTexts(found, before, after)
+	if v.ClaimedDone && !slices.ContainsFunc(before.tasks, func(t task) bool {
+		return t.Actionable() && (t.ID != assigned || !v.TickedAssigned)
+	}) {
+		taken = append(taken, SectionStatus) // the claim is true
+	}
+	back := slices.DeleteFunc(slices.Clone(delta.Changes), func(c Change) bool {
+		return ticks(c) || c.Kind == ChangeAdded || c.Kind == ChangeSection && slices.Contains(taken, c.Text)
 	})
-	v.Added = v.newTasks(before, after, delta)
-	taken := v.takeTexts(before, after)
-	open := 0
-	for _, t := range before.tasks {
-		if t.Actionable() && (t.ID != assigned || !v.TickedAssigned) {
-			open++
-		}
-	}
-	var back []Change
-	for _, c := range delta.Changes {
-		switch {
-		case c.Kind == ChangeTicked && c.TaskID == assigned && assigned != "", c.Kind == ChangeAdded:
-		case c.Kind == ChangeSection && slices.Contains(taken, Canonical(c.Text)):
-		case c.Kind == ChangeSection && v.ClaimedDone && open == 0 && Canonical(c.Text) == SectionStatus:
-		default:
-			back = append(back, c)
-		}
-	}
 	if len(back) > 0 {
 		v.tell("Some of your changes to the progress file were put back: %s. Tick no box but that of your task, add to "+
 			"%s at its end, and never change, move or remove a task: add a new one that says why. The host writes the rest.",
@@ -107,10 +97,10 @@ func judge(before, after *Doc, assigned string) Verdict {
 }
 
 // newTasks are the tasks that only after has, without what only the host decides.
-func (v *Verdict) newTasks(before, after *Doc, delta Delta) (added []run.Task) {
+func (v *Verdict) newTasks(found, before, after *Doc, delta Delta) (added []run.Task) {
 	known := make(map[string]bool)
-	for i := range before.tasks {
-		known[before.tasks[i].Title] = true
+	for _, t := range slices.Concat(found.tasks, before.tasks) {
+		known[t.Title] = true
 	}
 	ignored := 0
 	full := len(before.Section(SectionTasks)) > maxTaskSection
@@ -118,7 +108,7 @@ func (v *Verdict) newTasks(before, after *Doc, delta Delta) (added []run.Task) {
 		t := after.tasks[i].copy()
 		switch {
 		case known[t.Title]: // a copy of a task that is there
-		case cutOff(before, after, i, delta.to):
+		case cutOff(found, after, i, delta.to):
 		case full || len(added) == maxNewTasks || len(before.tasks)+len(added) >= maxTasks:
 			ignored++
 		default:
@@ -135,13 +125,13 @@ func (v *Verdict) newTasks(before, after *Doc, delta Delta) (added []run.Task) {
 
 // cutOff says whether task i of after is all that is left of one in a file that was cut off
 // within its line: the file ends with it, and a task that is gone begins like it.
-func cutOff(before, after *Doc, i int, to []int) bool {
+func cutOff(found, after *Doc, i int, to []int) bool {
 	rest := bytes.TrimRight(after.src[after.tasks[i].item:], "\r\n")
 	if i < len(after.tasks)-1 || bytes.ContainsAny(rest, "\r\n") {
 		return false
 	}
-	for k := range before.tasks {
-		if to[k] < 0 && bytes.HasPrefix(before.src[before.tasks[k].item:], rest) {
+	for k := range found.tasks {
+		if to[k] < 0 && bytes.HasPrefix(found.src[found.tasks[k].item:], rest) {
 			return true
 		}
 	}
@@ -149,26 +139,26 @@ func cutOff(before, after *Doc, i int, to []int) bool {
 }
 
 // takeTexts takes over the sections that are the agent's, and names them. An empty
-// section is the agent's right, a missing one an accident.
-func (v *Verdict) takeTexts(before, after *Doc) (taken []string) {
+// section is the agent's right, a missing one an accident. Learnings, and what others wrote
+// meanwhile, are only added to.
+func (v *Verdict) takeTexts(found, before, after *Doc) (taken []string) {
 	for _, name := range [...]string{
 		SectionAnalysis, SectionTesting, SectionPatterns, SectionLearnings, SectionAttempts,
 	} {
-		old, now := before.Section(name), after.Section(name)
-		if after.find(name) < 0 || sameText(old, now) {
+		was, text, present := found.Section(name), after.Section(name), before.Section(name)
+		if after.find(name) < 0 || sameText(was, text) {
 			continue
 		}
-		kept := true
-		if name == SectionLearnings {
-			var more string
-			if more, kept = appended(old, now); strings.TrimSpace(more) == "" {
+		more, kept := appended(was, text)
+		kept = kept || name != SectionLearnings
+		if name == SectionLearnings || !sameText(was, present) {
+			if text = strings.TrimSpace(strings.TrimRight(present, " \t\r\n") + "\n" + more); sameText(text, present) {
 				continue
 			}
-			now = strings.TrimSpace(strings.TrimRight(old, " \t\r\n") + "\n" + more)
 		}
 		err := errOpenBlock
-		if len(now) <= maxSection {
-			err = v.Accepted.setText(name, now)
+		if len(text) <= maxSection {
+			err = v.Accepted.setText(name, text)
 		}
 		switch {
 		case err != nil:
@@ -185,16 +175,14 @@ func (v *Verdict) takeTexts(before, after *Doc) (taken []string) {
 // JudgePlan is Judge for plan mode, where writing the tasks is the work: the Tasks section
 // is taken from after, with all boxes open and an id on each task.
 func JudgePlan(before, after *Doc) Verdict {
-	v := judge(before, after, "")
-	v.Violations, v.Added = nil, nil
+	v := Verdict{Accepted: before.Clone()}
 	switch {
 	case after == nil:
-		return judge(before, nil, "")
-	case v.ClaimedDone && !before.MarkedDone():
+		return judge(before, before, nil, "")
+	case after.MarkedDone() && !before.MarkedDone():
 		v.tell("A planning iteration never marks the work as complete; the Status section was restored.")
 	}
-	v.Accepted = before.Clone()
-	v.takeTexts(before, after)
+	v.takeTexts(before, before, after)
 	if len(after.tasks) == 0 {
 		return v
 	}
@@ -210,9 +198,7 @@ func JudgePlan(before, after *Doc) Verdict {
 	plan.AssignIDs()
 	if err := v.Accepted.setPlan(plan); err != nil {
 		v.tell("The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
-		return v
 	}
-	v.Added = v.Accepted.Tasks()
 	return v
 }
 
@@ -222,7 +208,8 @@ func JudgePlan(before, after *Doc) Verdict {
 func (d *Doc) setPlan(plan *Doc) error {
 	c := d.Clone()
 	err := c.SetSection(SectionTasks, plan.Section(SectionTasks))
-	if err == nil && len(diffTasks(plan.tasks, c.tasks).Changes) == 0 && len(c.texts().list) == len(d.texts().list) {
+	elsewhere := func(c Change) bool { return c.Kind == ChangeSection }
+	if err == nil && len(diffTasks(plan.tasks, c.tasks).Changes) == 0 && !slices.ContainsFunc(Diff(d, c).Changes, elsewhere) {
 		*d = *c
 		return nil
 	}

@@ -134,10 +134,10 @@ func TestJudgeIsSafe(t *testing.T) {
 		if err != nil {
 			after = nil
 		}
-		v := Judge(before, after, "T2")
+		v := Judge(before, before, after, "T2")
 		got := judged(t, before, v)
 		// What was accepted is accepted again without a word.
-		if again := Judge(before, v.Accepted, "T2"); len(again.Violations) > 0 {
+		if again := Judge(before, before, v.Accepted, "T2"); len(again.Violations) > 0 {
 			t.Fatalf("%+v\n%s", again.Violations, got.Bytes())
 		}
 	})
@@ -219,7 +219,7 @@ func FuzzJudge(f *testing.F) {
 		if len(before.tasks) > 0 {
 			assigned = before.tasks[0].ID
 		}
-		v := Judge(before, after, assigned)
+		v := Judge(before, before, after, assigned)
 		judged(t, before, v)
 		JudgePlan(before, after)
 	})
@@ -283,7 +283,7 @@ func TestJudgeIsLinear(t *testing.T) {
 	}
 	for _, tc := range tests {
 		before, after := parse(t, tc.before(huge)), parse(t, tc.after(huge))
-		Judge(before, after, "T1")
+		Judge(before, before, after, "T1")
 	}
 }
 
@@ -315,7 +315,7 @@ func BenchmarkJudge(b *testing.B) {
 					b.Fatal(err)
 				}
 				parsed := b.Elapsed()
-				if v := Judge(before, after, "T7"); len(v.Violations) > 1 || !v.TickedAssigned {
+				if v := Judge(before, before, after, "T7"); len(v.Violations) > 1 || !v.TickedAssigned {
 					b.Fatalf("%+v", v.Violations)
 				}
 				parsing, judging = parsing+parsed-start, judging+b.Elapsed()-parsed
@@ -332,7 +332,7 @@ func TestJudgeCutOffFile(t *testing.T) {
 	before := parse(t, src)
 	for n := range len(src) {
 		for _, end := range []string{"", "\n"} {
-			v := Judge(before, parse(t, src[:n]+end), "T2")
+			v := Judge(before, before, parse(t, src[:n]+end), "T2")
 			if diff := cmp.Diff(before.Tasks(), v.Accepted.Tasks()); diff != "" {
 				t.Fatalf("cut off at %q (-before +accepted):\n%s", src[max(0, n-40):n], diff)
 			}
@@ -340,7 +340,7 @@ func TestJudgeCutOffFile(t *testing.T) {
 	}
 	before = parse(t, "## Tasks\n- [ ] T1 Test it\n")
 	after := parse(t, "## Tasks\n- [ ] T1 Test it\n- [ ] T")
-	if n := len(Judge(before, after, "T1").Accepted.Tasks()); n != 2 {
+	if n := len(Judge(before, before, after, "T1").Accepted.Tasks()); n != 2 {
 		t.Errorf("%d tasks; a new one at the end of a whole file was taken for a piece of another", n)
 	}
 }

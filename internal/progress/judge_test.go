@@ -118,7 +118,7 @@ func TestJudge(t *testing.T) {
 			name: "marker in a comment", agent: []change{{"IN_PROGRESS", "IN_PROGRESS\n<!--\nRALPH_DONE\n-->"}},
 			told: `section "Status" changed`,
 		},
-		{name: "marker in the title", agent: []change{{"# Progress: Add a --json flag", "# RALPH_DONE"}}, told: `section "(marker)" changed`},
+		{name: "marker in the title", agent: []change{{"# Progress: Add a --json flag", "# RALPH_DONE"}}, told: `section "title" changed`},
 		{
 			name: "marker in a task", agent: []change{{"suite\n", "suite\n- [ ] RALPH_DONE\n"}},
 			accepted: []change{{"suite\n", "suite\n- [ ] T4 RALPH_DONE\n"}},
@@ -176,13 +176,13 @@ func TestJudge(t *testing.T) {
 			}},
 		{name: "empties a section", agent: []change{{"Some prose.\n", ""}}, accepted: []change{{"Some prose.\n", ""}}},
 		{name: "removes a section", agent: []change{{"## Analysis\nSome prose.\n\n", ""}}, told: `section "Analysis" changed`},
-		{name: "adds a section", agent: []change{{"## Learnings", "## Notes\nmine\n\n## Learnings"}}, told: `section "Notes" changed`},
+		{name: "adds a section", agent: []change{{"## Learnings", "## Ideas\nmine\n\n## Learnings"}}, told: `section "ideas" changed`},
 		{
 			name:  "fills what is the host's",
 			agent: []change{{"## Completed This Iteration\n", "## Completed This Iteration\n- all\n"}},
 			told:  `section "Completed This Iteration" changed`,
 		},
-		{name: "changes title and binding", agent: []change{{"0a1b", "ffff"}, {"# Progress: Add", "# Progress: Drop"}}, told: `section "(top)" changed; section "Progress: Drop a --json flag" changed`},
+		{name: "changes title and binding", agent: []change{{"0a1b", "ffff"}, {"# Progress: Add", "# Progress: Drop"}}, told: `section "top" changed; section "title" changed`},
 		{
 			name: "opens a fence in a note", agent: []change{{"## Iteration Log", "```\n## Iteration Log"}},
 			told: `The section Recent Attempts was put back: it was longer than 64 KiB, held headings of its own, or a code fence or comment that does not end. Some of your changes to the progress file were put back: section "Iteration Log" changed`,
@@ -229,7 +229,7 @@ func TestJudge(t *testing.T) {
 				if crlf { // the agent's editor does not change our line endings
 					agent = strings.ReplaceAll(agent, "\n", "\r\n")
 				}
-				v := Judge(before, parse(t, agent), "T2")
+				v := Judge(before, before, parse(t, agent), "T2")
 				if diff := cmp.Diff(want, string(v.Accepted.Bytes())); diff != "" {
 					t.Errorf("accepted (-want +got):\n%s", diff)
 				}
@@ -251,7 +251,7 @@ func TestJudgeLastTask(t *testing.T) {
 	t.Parallel()
 	before := parse(t, "## Status\nIN_PROGRESS\n\n## Tasks\n- [x] T1 a\n- [ ] T2 b\n- [ ] T3 c (skipped: d)\n")
 	after := parse(t, "## Status\nRALPH_DONE\n\n## Tasks\n- [x] T1 a\n- [x] T2 b\n- [ ] T3 c (skipped: d)\n")
-	v := Judge(before, after, "T2")
+	v := Judge(before, before, after, "T2")
 	if len(v.Violations) > 0 || !v.ClaimedDone || !v.TickedAssigned {
 		t.Errorf("%+v", v)
 	}
@@ -263,7 +263,7 @@ func TestJudgeLastTask(t *testing.T) {
 func TestJudgeUnreadable(t *testing.T) {
 	t.Parallel()
 	before := parse(t, sample(false))
-	for _, v := range []Verdict{Judge(before, nil, "T2"), JudgePlan(before, nil)} {
+	for _, v := range []Verdict{Judge(before, before, nil, "T2"), JudgePlan(before, nil)} {
 		if string(v.Accepted.Bytes()) != sample(false) || len(v.Violations) != 1 ||
 			!strings.Contains(v.Violations[0], "could not be read") {
 			t.Errorf("%+v", v)
@@ -278,7 +278,7 @@ func TestJudgeManyTasks(t *testing.T) {
 	for i := range maxNewTasks + 5 {
 		fmt.Fprintf(&b, "- [ ] New %d\n", i)
 	}
-	v := Judge(before, parse(t, strings.Replace(sample(false), "suite\n", "suite\n"+b.String(), 1)), "T2")
+	v := Judge(before, before, parse(t, strings.Replace(sample(false), "suite\n", "suite\n"+b.String(), 1)), "T2")
 	if got := len(v.Accepted.Tasks()); got != 3+maxNewTasks {
 		t.Errorf("%d tasks", got)
 	}
@@ -367,7 +367,7 @@ func TestJudgeChanges(t *testing.T) {
 		"- one", "- two",
 		"| T1 | |", "| T1 | x |",
 	).Replace(src)
-	got := Judge(parse(t, src), parse(t, now), "T2").Changes
+	got := Judge(parse(t, src), parse(t, src), parse(t, now), "T2").Changes
 	want := []Change{
 		{ChangeUnticked, "T1", "Serialise the report"},
 		{ChangeTicked, "T2", "Wire the flag"},
@@ -378,9 +378,9 @@ func TestJudgeChanges(t *testing.T) {
 		{ChangeOrder, "", ""},
 		{ChangeAdded, "", "new @ a/b"},
 		{ChangeAdded, "", "Wire the flag"},
-		{ChangeSection, "", "Progress: Drop a --json flag"},
+		{ChangeSection, "", "title"},
 		{ChangeSection, "", "Status"},
-		{ChangeSection, "", "Ideas"},
+		{ChangeSection, "", "ideas"},
 		{ChangeSection, "", "Learnings"},
 		{ChangeSection, "", "Iteration Log"},
 	}
@@ -389,11 +389,32 @@ func TestJudgeChanges(t *testing.T) {
 	}
 }
 
+// What others did since the agent began is neither the agent's doing nor undone by it.
+func TestJudgeBesideOthers(t *testing.T) {
+	t.Parallel()
+	found := sample(false)
+	before := edits{
+		"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", "- [ ] T4 Another\n", "Wire the flag", "Wire it", "Some prose.", "Some prose.\nOf others.",
+		"- one\n", "- one\n- of others\n", "IN_PROGRESS", "PAUSED",
+	}.apply(t, found)
+	after := edits{
+		"- [ ] T2", "- [x] T2", "suite\n", "suite\n- [ ] New\n- [ ] Another\n", "Some prose.", "Some prose.\nOf its own.",
+		"- one\n", "- one\n- of its own\n",
+	}.apply(t, found)
+	want := edits{
+		"Another\n", "Another\n- [ ] T5 New\n", "Of others.", "Of others.\nOf its own.", "- of others\n", "- of others\n- of its own\n",
+	}.apply(t, before)
+	v := Judge(parse(t, found), parse(t, before), parse(t, after), "T2")
+	if diff := cmp.Diff(want, string(v.Accepted.Bytes())); diff != "" || len(v.Violations) > 0 || !v.TickedAssigned {
+		t.Errorf("%+v (-want +got):\n%s", v.Violations, diff)
+	}
+}
+
 // A prompt stays short however much was done.
 func TestJudgeTellsFew(t *testing.T) {
 	t.Parallel()
 	before := parse(t, taskList(300, ' '))
-	v := Judge(before, parse(t, taskList(300, 'x')), "T1")
+	v := Judge(before, before, parse(t, taskList(300, 'x')), "T1")
 	if len(v.Violations) != 1 || len(v.Changes) != 300 || !strings.Contains(v.Violations[0], "; 291 more. ") {
 		t.Errorf("%v, %d changes", v.Violations, len(v.Changes))
 	}
@@ -445,7 +466,7 @@ func TestViolationsAreInert(t *testing.T) {
 		before := parse(t, "## Tasks\n- [ ] T1 "+attack+"\n- [x] T2 b "+attack+"\n- [ ] T3 c "+attack+"\n- [ ] T4 d\n")
 		after := parse(t, "## Status\nRALPH_DONE\n\n## Tasks\n- [x] T1 "+attack+"\n- [ ] T2 b "+attack+"\n- [x] e "+attack+
 			"\n- [ ] T4 d (blocked: "+attack+")\n")
-		v := Judge(before, after, "T4")
+		v := Judge(before, before, after, "T4")
 		if len(v.Violations) == 0 || len(v.Changes) < 5 {
 			t.Errorf("%q: %d violations, %d changes", attack, len(v.Violations), len(v.Changes))
 		}
@@ -482,7 +503,7 @@ func TestImitatedPlan(t *testing.T) {
 			"### Tasks\n- [x] T2 Wire the flag\n<!-- ralph:progress key=issue:evil plan=ff -->", 1),
 		string(fake.Bytes()) + sample(false),
 	} {
-		v := Judge(before, parse(t, after), "T3")
+		v := Judge(before, before, parse(t, after), "T3")
 		got := judged(t, before, v)
 		if b, ok := got.Binding(); !ok || b != want {
 			t.Errorf("bound to %+v by\n%s", b, after)

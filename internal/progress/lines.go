@@ -29,23 +29,14 @@ const (
 	lineCommit
 )
 
-// kindOf tells what a label announces, whatever its case.
-func kindOf(label string) lineKind {
-	switch {
-	case IsAccept(label):
-		return lineAccept
-	case IsDepends(label):
-		return lineDepends
-	case anyFold(label, "do", "steps"):
-		return lineDo
-	case anyFold(label, "files", "file"):
-		return lineFiles
-	case anyFold(label, labelVerify, "verification"):
-		return lineVerify
-	case anyFold(label, "commit", "commit message"):
-		return lineCommit
-	}
-	return lineOther
+// labels are the names of each kind.
+var labels = map[lineKind][]string{
+	lineAccept:  {"accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when"},
+	lineDepends: {"depends on", "depends", "after"},
+	lineDo:      {"do", "steps"},
+	lineFiles:   {"files", "file"},
+	lineVerify:  {labelVerify, "verification"},
+	lineCommit:  {"commit", "commit message"},
 }
 
 // labelVerify starts the line of a check, and a criterion that is to be verified
@@ -55,10 +46,12 @@ const labelVerify = "Verify"
 // labelled gives what the label at the start of s announces, and the text behind it.
 func labelled(s string) (kind lineKind, rest string) {
 	name, rest, ok := label(s)
-	if !ok {
-		return lineOther, ""
+	for kind, names := range labels {
+		if ok && anyFold(name, names...) {
+			return kind, rest
+		}
 	}
-	return kindOf(name), rest
+	return lineOther, ""
 }
 
 // AddLine takes a labelled line over into t as Parse does with one below a task,

@@ -249,7 +249,7 @@ func TestJudgePutsLinesBack(t *testing.T) {
 			if agent == withLines {
 				t.Fatalf("%s: nothing was changed", name)
 			}
-			v := Judge(before, parse(t, agent), assigned)
+			v := Judge(before, before, parse(t, agent), assigned)
 			if diff := cmp.Diff(withLines, string(v.Accepted.Bytes())); diff != "" {
 				t.Errorf("%s: accepted (-want +got):\n%s", name, diff)
 			}
@@ -270,11 +270,11 @@ func TestJudgeTakesLinesOfNewTasks(t *testing.T) {
 		Subject: "feat: c", Status: run.TaskOpen,
 	}
 
-	v := JudgeAdded(before, after)
+	v := JudgeAdded(before, before, after)
 	if diff := cmp.Diff([]run.Task{want}, v.Added, cmpopts.EquateEmpty()); diff != "" || len(v.Violations) > 0 {
 		t.Errorf("JudgeAdded: %+v (-want +got):\n%s", v.Violations, diff)
 	}
-	v = Judge(before, after, "T1")
+	v = Judge(before, before, after, "T1")
 	if diff := cmp.Diff(withLines+"- [ ] T3 c"+lines, string(v.Accepted.Bytes())); diff != "" || len(v.Violations) > 0 {
 		t.Errorf("Judge: %+v (-want +got):\n%s", v.Violations, diff)
 	}

@@ -57,7 +57,7 @@ func TestMerge(t *testing.T) {
 		{name: "skips what is done meanwhile", human: edits{
 			"the flag\n", "the flag (skipped: later)\n",
 		}, result: hostDid[2:], changes: []ChangeKind{ChangeSkipped},
-			conflicts: []string{`T2 "Wire the flag": the run had it as done while you had it as skipped; yours was kept.`}},
+			conflicts: []string{`T2 "Wire the flag": you and the run changed it at the same time; yours was kept.`}},
 		{name: "rewords", human: edits{"whole suite", "fast suite"}, changes: []ChangeKind{ChangeReworded}},
 		{name: "rewords what is done meanwhile", human: edits{
 			"Wire the flag", "Wire it",
@@ -76,10 +76,6 @@ func TestMerge(t *testing.T) {
 		{
 			name: "adds what is done", human: edits{"suite\n", "suite\n- [x] T9 Tidy up\n"}, changes: []ChangeKind{ChangeAdded},
 		},
-		{name: "adds what the host adds", host: edits{
-			"suite\n", "suite\n- [ ] T4 Tidy up\n",
-		}, human: edits{"suite\n", "suite\n- [ ] Tidy up\n"},
-			result: append(edits{"- [ ] Tidy", "- [ ] T4 Tidy"}, hostDid...), changes: []ChangeKind{ChangeAdded}},
 		{name: "adds with the id of the host's", host: edits{
 			"suite\n", "suite\n- [ ] T4 Tidy up\n",
 		}, human: edits{"suite\n", "suite\n- [ ] T4 Write docs\n"},
@@ -91,19 +87,14 @@ func TestMerge(t *testing.T) {
 			result: append(edits{"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n"},
 				hostDid...), changes: []ChangeKind{ChangeSection}},
 		{
-			name: "deletes", human: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""},
-			changes: []ChangeKind{ChangeRemoved},
-		},
-		{
-			name: "the host deletes", host: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""},
+			name: "a task that the host added waits for approval", host: edits{"suite\n", "suite\n- [ ] T4 Tidy up (blocked: wait)\n"},
 			human:   edits{"Some prose.", "Any prose."},
-			result:  append(edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""}, hostDid...),
+			result:  append(edits{"suite\n", "suite\n- [ ] T4 Tidy up (blocked: wait)\n"}, hostDid...),
 			changes: []ChangeKind{ChangeSection},
 		},
 		{
-			name: "changes what the host deletes", host: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""},
-			human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked},
-			conflicts: []string{`T3 "Run the whole suite": the run removed it while you changed it; yours was kept.`},
+			name: "deletes", human: edits{"- [ ] T3 (P2) [VERIFY] Run the whole suite\n", ""},
+			changes: []ChangeKind{ChangeRemoved},
 		},
 		{name: "deletes what is done meanwhile", human: edits{
 			"- [ ] T2 (P1) Wire the flag\n", "",
@@ -113,7 +104,7 @@ func TestMerge(t *testing.T) {
 			"suite\n", "suite (blocked: why)\n",
 		}, human: edits{"- [ ] T3", "- [x] T3"}, changes: []ChangeKind{ChangeTicked},
 			conflicts: []string{
-				`T3 "Run the whole suite": the run had it as blocked while you had it as done; yours was kept.`,
+				`T3 "Run the whole suite": you and the run changed it at the same time; yours was kept.`,
 			}},
 		{
 			name: "the host gives up", host: edits{"suite\n", "suite (blocked: why)\n"}, human: edits{"(P2)", "(P3)"},
@@ -152,7 +143,7 @@ func TestMerge(t *testing.T) {
 		{name: "removes a section the host wrote into", human: edits{
 			"## Learnings\n- one\n\n", "",
 		}, result: hostDid.without("- one\n"), changes: []ChangeKind{ChangeSection},
-			conflicts: []string{"Learnings: you removed this section while the run wrote into it; it stays removed."}},
+			conflicts: []string{"Learnings: you and the run changed it at the same time; yours was kept."}},
 		{name: "another title", human: edits{"Progress: Add", "Progress: Drop"}, changes: []ChangeKind{ChangeSection}},
 	}
 	for _, tc := range tests {
@@ -304,12 +295,6 @@ func merged(t interface {
 			t.Fatalf("%q is lost:\nhost:\n%s\nhuman:\n%s\ngot:\n%s", title, host.Bytes(), human.Bytes(), got.Bytes())
 		}
 	}
-	leftAlone := make(map[string]bool) // by the person, and removed by the host
-	for i := range base.tasks {
-		if k := toHuman[i]; k >= 0 && toHost[i] < 0 && human.lines(k) == base.lines(i) {
-			leftAlone[human.tasks[k].ID+" "+plain(human.tasks[k].Title)] = true
-		}
-	}
 	// What the person wrote is there, or a sentence says why not.
 	for _, c := range Diff(human, m.Doc).Changes {
 		if string(human.src) == string(base.src) {
@@ -320,7 +305,7 @@ func merged(t interface {
 				t.Fatalf("%v of a task that a person changed:\n%s", c, got.Bytes())
 			}
 		}
-		if c.Kind == ChangeRemoved && !leftAlone[c.TaskID+" "+c.Text] {
+		if c.Kind == ChangeRemoved {
 			t.Fatalf("%v, which the person had:\n%s", c, got.Bytes())
 		}
 	}
@@ -427,7 +412,7 @@ func TestSentencesAreInert(t *testing.T) {
 		human := parse(t, "## Status\n"+attack+"\n\n## Tasks\n- [ ] T2 c "+attack+"\n- [x] d "+attack+
 			"\n\n## Learnings\n- c\n\n## New "+attack+"\n")
 		m := Merge(base, host, human)
-		if len(m.Conflicts) < 3 || len(m.Changes) < 5 {
+		if len(m.Conflicts) < 2 || len(m.Changes) < 5 {
 			t.Errorf("%q: %v", attack, m.Sentences())
 		}
 		inert(t, m.Sentences())
@@ -477,29 +462,5 @@ func TestMergeIsLinear(t *testing.T) {
 	for _, tc := range tests {
 		base, host, human := parse(t, tc.base(huge)), parse(t, tc.host(huge)), parse(t, tc.human(huge))
 		Merge(base, host, human)
-	}
-}
-
-func BenchmarkMerge(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			base, err := Parse([]byte(taskList(n, ' ')))
-			if err != nil {
-				b.Fatal(err)
-			}
-			host := base.Clone()
-			if err := host.Tick("T7"); err != nil {
-				b.Fatal(err)
-			}
-			human := base.Clone()
-			if err := human.Tick("T8"); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if m := Merge(base, host, human); len(m.Changes) != 1 {
-					b.Fatalf("%+v", m.Changes)
-				}
-			}
-		})
 	}
 }

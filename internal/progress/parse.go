@@ -237,7 +237,7 @@ func (ix *indexer) task(item ast.Node, group string) bool {
 	if i := strings.IndexByte(ix.src[pos:at.stop], '\n'); i >= 0 {
 		line = pos + i
 	}
-	pos = ix.tags(t, pos, line)
+	pos += t.tags(ix.src[pos:line], pos)
 	cut := at.stop
 	if at, mark, reason := suffix(ix.src[pos:at.stop]); mark != "" {
 		cut, t.mark, t.Reason = pos+at, mark, reason
@@ -276,39 +276,46 @@ func visible(s string) string {
 	return strs.OneLine(commentRE().ReplaceAllString(s, " "))
 }
 
-// tags reads id, priority and markers from src[pos:end], in any order and with
-// one dash among them, and returns where the title starts.
-func (ix *indexer) tags(t *task, pos, end int) int {
+// tagRE is an id in front of a title, which may be emphasised without the title or with it, a
+// priority, a marker, or a dash between them.
+var tagRE = strs.Lazy(`^(?:(\*\*|__)?(T\d{1,6})[:.)]?(\*\*|__)?[:.)]?|\([Pp](\d)\)|\[(P|VERIFY)\]|([-–—]))(?:[ \t\r\n]+|$)`)
+
+// tags reads id, priority and markers from the start of s, in any order and with one dash
+// among them, and returns where the title starts. s stands at byte base of the document.
+func (t *task) tags(s string, base int) (title int) {
 	for dash := false; ; {
-		next, _ := skipBlanks(ix.src[:end], pos)
-		pos = next
-		s := ix.src[pos:end]
-		if m, ok := scanID(s); ok && t.idEnd == 0 {
-			t.idStart, t.idEnd = pos+m.start, pos+m.stop
-			t.ID = canonicalID(s[m.start:m.stop])
-			pos += m.next
-			if m.open {
-				return pos
-			}
-			continue
+		title += len(s[title:]) - len(strings.TrimLeft(s[title:], " \t\r\n"))
+		m := tagRE().FindStringSubmatchIndex(s[title:])
+		if m == nil {
+			return title
 		}
-		if p, next, ok := scanPriority(s); ok && t.Priority == 0 {
-			t.Priority = p
-			pos += next
-			continue
-		}
-		if verify, next, ok := scanFlag(s); ok {
-			t.Verify = t.Verify || verify
-			t.Parallel = t.Parallel || !verify
-			pos += next
-			continue
-		}
-		if next, ok := scanDash(s); ok && !dash {
+		word := func(n int) string { return s[title+m[2*n] : title+m[2*n+1]] }
+		open := false
+		switch {
+		case m[4] >= 0 && t.idEnd == 0:
+			t.ID = canonicalID(word(2))
+			t.idStart, t.idEnd = base+title+m[4], base+title+m[5]
+			open = m[2] >= 0 && m[6] < 0 // the emphasis goes on
+		case m[8] >= 0 && t.Priority == 0:
+			t.Priority = int(word(4)[0] - '0')
+		case m[10] >= 0:
+			t.Verify, t.Parallel = t.Verify || word(5) == "VERIFY", t.Parallel || word(5) == "P"
+		case m[12] >= 0 && !dash && title+m[1] < len(s):
 			dash = true
-			pos += next
-			continue
+		default:
+			return title
 		}
-		return pos
+		if title += m[1]; open {
+			return title
+		}
+	}
+}
+
+// ReadTags takes priority and markers off the start of t's title, which is never left empty.
+func ReadTags(t *run.Task) {
+	tagged := task{Task: *t, idEnd: 1} // an id is part of the title
+	if at := tagged.tags(t.Title, 0); at < len(t.Title) {
+		*t, t.Title = tagged.Task, t.Title[at:]
 	}
 }
 
@@ -348,23 +355,17 @@ func (ix *indexer) below(t *task, par ast.Node, listed lineKind) (end int) {
 	last := par
 	for c := par.NextSibling(); c != nil; c = c.NextSibling() {
 		last = c
-		listed = ix.block(t, c, listed, (*indexer).notes)
+		switch {
+		case c.Kind() == ast.KindList:
+			ix.notes(t, c, listed)
+			listed = lineOther
+		case isText(c):
+			listed = ix.note(t, ix.extent(c), lineOther)
+		default:
+			listed = lineOther
+		}
 	}
 	return ix.blockEnd(last, t.item)
-}
-
-// block reads a block that stands below a task: a paragraph, or a list as list does, of which the
-// line before it has said what its items are. It says that of a list behind the block.
-func (ix *indexer) block(
-	t *task, n ast.Node, listed lineKind, list func(ix *indexer, t *task, list ast.Node, in lineKind),
-) (announces lineKind) {
-	switch {
-	case n.Kind() == ast.KindList:
-		list(ix, t, n, listed)
-	case isText(n):
-		return ix.note(t, ix.extent(n), lineOther)
-	}
-	return lineOther
 }
 
 // notes reads a list below a task, of which a line before it may have said what

@@ -16,30 +16,19 @@ const logTime = "2006-01-02 15:04:05Z"
 
 // Attempt is what one iteration tried at a task and why that was not enough.
 type Attempt struct {
-	Iteration int
-	// Tried and Next are one line each. Result may be many, as a gate prints
-	// them; the middle is left out if it is long.
+	Iteration           int
 	Tried, Result, Next string
 }
 
-// RecordAttempt adds an attempt to Recent Attempts.
+// RecordAttempt adds an attempt to Recent Attempts, each part on one line.
 func (d *Doc) RecordAttempt(a Attempt) error {
-	eol := d.eol()
-	var b strings.Builder
-	fmt.Fprintf(&b, "### Iteration %d", a.Iteration)
-	if s := inline(a.Tried, maxLine); s != "" {
-		b.WriteString(eol + "- Tried: " + s)
+	lines := []string{fmt.Sprintf("### Iteration %d", a.Iteration)}
+	for _, part := range [...][2]string{{"Tried", a.Tried}, {"Result", a.Result}, {"Next", a.Next}} {
+		if s := inline(part[1], maxLine); s != "" {
+			lines = append(lines, "- "+part[0]+": "+s)
+		}
 	}
-	switch result := strings.TrimSpace(a.Result); {
-	case strings.ContainsAny(result, "\r\n"):
-		b.WriteString(eol + "- Result:" + eol + eol + fenced(a.Result, eol))
-	case result != "":
-		b.WriteString(eol + "- Result: " + inline(result, maxLine))
-	}
-	if s := inline(a.Next, maxLine); s != "" {
-		b.WriteString(eol + "- Next: " + s)
-	}
-	return d.appendTo(SectionAttempts, b.String())
+	return d.appendTo(SectionAttempts, strings.Join(lines, d.eol()))
 }
 
 // Attempts reads Recent Attempts: what stands under each heading "Iteration N",
@@ -75,52 +64,20 @@ func iterationNumber(heading string) (int, bool) {
 	return n, err == nil
 }
 
-// readAttempt reads the bullets of an attempt. What stands below a bullet, in a
-// code fence or not, belongs to it.
+// readAttempt reads the bullets of an attempt. The lines below a bullet belong to it.
 func readAttempt(iteration int, block string) Attempt {
-	fields := make(map[string][]string, 3) // lines by label
-	field, fence, dent := "", "", 0
+	parts := make(map[string][]string, 3) // lines by label
+	part := ""
 	for l := range strings.Lines(block) {
-		l = strings.TrimRight(l, " \t\r\n")
-		text := strings.TrimLeft(l, " \t")
-		run := fenceRun(text)
-		switch {
-		case fence != "" && text == run && strings.HasPrefix(run, fence):
-			fence = ""
-			continue
-		case fence != "":
-			l = l[min(dent, len(l)-len(text)):]
-		case run != "":
-			fence, dent = run, len(l)-len(text)
-			continue
-		default:
-			if name, rest, ok := label(strings.TrimLeft(text[markerLen(text+"\n"):], " \t")); ok &&
-				anyFold(name, "tried", "result", "next") {
-				field = strings.ToLower(name)
-				fields[field] = nil
-				text = strings.TrimSpace(rest)
-			}
-			l = text
+		l = strings.TrimSpace(l)
+		if name, rest, ok := label(strings.TrimLeft(l[markerLen(l+"\n"):], " \t")); ok && anyFold(name, "tried", "result", "next") {
+			part, l = strings.ToLower(name), strings.TrimSpace(rest)
+			parts[part] = nil
 		}
-		if field != "" {
-			fields[field] = append(fields[field], l)
-		}
+		parts[part] = append(parts[part], l)
 	}
-	read := func(name string) string { return strings.Trim(strings.Join(fields[name], "\n"), "\n") }
+	read := func(name string) string { return strings.Trim(strings.Join(parts[name], "\n"), "\n") }
 	return Attempt{Iteration: iteration, Tried: read("tried"), Result: read("result"), Next: read("next")}
-}
-
-// fenceRun is the run of backticks or tildes that opens or closes a code fence,
-// or "".
-func fenceRun(s string) string {
-	if s == "" || s[0] != '`' && s[0] != '~' {
-		return ""
-	}
-	run := s[:len(s)-len(strings.TrimLeft(s, s[:1]))]
-	if len(run) < 3 || strings.Contains(s[len(run):], "`") {
-		return ""
-	}
-	return run
 }
 
 // LogRow is one line of the Iteration Log.
@@ -161,8 +118,8 @@ func (d *Doc) tableLines(i int) (rows []line) {
 	return rows
 }
 
-// Log reads the rows of the Iteration Log. Rows without a number are left out;
-// times and durations in another form than ours may be zero.
+// Log reads the rows of the Iteration Log, but for when they started. Rows without a number
+// are left out; a duration in another form than ours is zero.
 func (d *Doc) Log() []LogRow {
 	i := d.find(SectionLog)
 	if i < 0 {
@@ -171,15 +128,10 @@ func (d *Doc) Log() []LogRow {
 	var out []LogRow
 	for _, l := range d.tableLines(i) {
 		c := cells(d.text(l))
-		n, err := strconv.Atoi(c[0])
-		if err != nil {
-			continue
+		if n, err := strconv.Atoi(c[0]); err == nil {
+			took, _ := time.ParseDuration(c[2])
+			out = append(out, LogRow{Iteration: n, Duration: took, Completed: c[3], Notes: c[4]})
 		}
-		r := LogRow{Iteration: n, Started: startTime(c[1]), Completed: c[3], Notes: c[4]}
-		if took, err := time.ParseDuration(c[2]); err == nil {
-			r.Duration = took
-		}
-		out = append(out, r)
 	}
 	return out
 }
@@ -206,14 +158,4 @@ func cells(row string) (out [5]string) {
 		out[i], row = strings.ReplaceAll(strings.TrimSpace(cell), "&#124;", "|"), rest
 	}
 	return out
-}
-
-// startTime reads a time as we write it, and as others do.
-func startTime(s string) time.Time {
-	for _, layout := range [...]string{logTime, time.RFC3339, time.DateTime, "2006-01-02 15:04"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC()
-		}
-	}
-	return time.Time{}
 }

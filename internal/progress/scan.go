@@ -10,9 +10,6 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// The scanners here are written by hand because they run for every line of
-// every task; as regular expressions they took longer than the Markdown parser.
-
 // maxIDDigits bounds the number of a task, so that it always fits an int.
 const maxIDDigits = 6
 
@@ -33,40 +30,6 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // isBlank says whether c is white space as far as lists are concerned.
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
-
-// idMark is an id in front of a task's text, as offsets in what was scanned.
-type idMark struct {
-	start, stop int  // from the T to the last digit
-	next        int  // where the rest begins
-	open        bool // emphasis began before the id and goes on behind it
-}
-
-// scanID takes "T12", "T12:", "**T12**", "**T12:**" and, with the emphasis left
-// open, "**T12: title**".
-func scanID(s string) (idMark, bool) {
-	m := idMark{}
-	if emphasis(s) {
-		m.open = true
-		m.start = len("**")
-	}
-	m.stop = m.start + idLen(s[m.start:])
-	if m.stop == m.start {
-		return m, false
-	}
-	i := m.stop
-	if i < len(s) && isPoint(s[i]) {
-		i++
-	}
-	if emphasis(s[i:]) {
-		m.open = false
-		if i += len("**"); i < len(s) && isPoint(s[i]) {
-			i++
-		}
-	}
-	next, ok := skipBlanks(s, i)
-	m.next = next
-	return m, ok
-}
 
 // idLen is the length of the task id that s starts with, or 0: a T and up to
 // six digits.
@@ -95,50 +58,6 @@ func canonicalID(id string) string {
 
 func emphasis(s string) bool { return strings.HasPrefix(s, "**") || strings.HasPrefix(s, "__") }
 
-func isPoint(c byte) bool { return c == ':' || c == '.' || c == ')' }
-
-// skipBlanks gives the end of the blanks at s[i:]; ok if there are any or s
-// ends there.
-func skipBlanks(s string, i int) (next int, ok bool) {
-	next = i
-	for next < len(s) && isBlank(s[next]) {
-		next++
-	}
-	return next, next > i || next == len(s)
-}
-
-// scanPriority takes "(P1)".
-func scanPriority(s string) (priority, next int, ok bool) {
-	if len(s) < 4 || s[0] != '(' || s[1] != 'P' && s[1] != 'p' || s[2] < '0' || s[2] > '9' || s[3] != ')' {
-		return 0, 0, false
-	}
-	next, ok = skipBlanks(s, len("(P1)"))
-	return int(s[2] - '0'), next, ok
-}
-
-// scanFlag takes "[P]" and "[VERIFY]".
-func scanFlag(s string) (verify bool, next int, ok bool) {
-	rest, verify := strings.CutPrefix(s, "[VERIFY]")
-	if !verify {
-		if rest, ok = strings.CutPrefix(s, "[P]"); !ok {
-			return false, 0, false
-		}
-	}
-	next, ok = skipBlanks(s, len(s)-len(rest))
-	return verify, next, ok
-}
-
-// scanDash takes a dash that stands alone.
-func scanDash(s string) (next int, ok bool) {
-	for _, dash := range [...]string{"-", "–", "—"} {
-		if strings.HasPrefix(s, dash) {
-			next, ok = skipBlanks(s, len(dash))
-			return next, ok && next > len(dash)
-		}
-	}
-	return 0, false
-}
-
 // maxLabel bounds the name of a label; "acceptance criteria" is the longest.
 const maxLabel = 24
 
@@ -159,15 +78,6 @@ func label(s string) (name, rest string, ok bool) {
 	}
 	return name, strings.TrimLeft(rest, " \t\r\n"), true
 }
-
-// IsAccept says whether a label ("Done when") announces acceptance criteria.
-func IsAccept(name string) bool {
-	return anyFold(name, "accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when")
-}
-
-// IsDepends says whether a label ("Depends on") announces the tasks that go
-// before.
-func IsDepends(name string) bool { return anyFold(name, "depends on", "depends", "after") }
 
 func anyFold(s string, names ...string) bool {
 	for _, n := range names {

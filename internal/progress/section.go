@@ -1,13 +1,6 @@
 package progress
 
-import (
-	"slices"
-	"strings"
-
-	"github.com/yuin/goldmark/ast"
-
-	"github.com/org/ralph-action/internal/run"
-)
+import "strings"
 
 // Names of the sections, in the order of a fresh document.
 const (
@@ -158,84 +151,6 @@ func (d *Doc) Headings() []string {
 	out := make([]string, len(d.heads))
 	for i, h := range d.heads {
 		out[i] = h.key
-	}
-	return out
-}
-
-// Heading is one that a task stands under.
-type Heading struct {
-	Level int
-	Text  string
-}
-
-// Headed gives for each task, in the order of Tasks, what the innermost heading that it stands under
-// says as a task of its own, for formats whose tasks are headings: the title, whether it is blocked
-// or skipped, and what labelled lines below it say that belong to no check box.
-func (d *Doc) Headed() []run.Task {
-	ix := indexer{d: d, src: string(d.src)}
-	heads := make([]task, len(d.heads)+1) // the first is what stands before any
-	for i, h := range d.heads {
-		t := &heads[i+1]
-		t.Status, t.Title = run.TaskOpen, h.text
-		if at, mark, reason := suffix(h.text); mark != "" {
-			t.Status, t.Title, t.Reason = mark, strings.TrimSpace(h.text[:at]), reason
-		}
-	}
-	at, listed := 0, lineOther
-	for n := blockTree(d.src).FirstChild(); n != nil; n = n.NextSibling() {
-		if at < len(d.heads) && n.Kind() == ast.KindHeading && n.Pos() >= d.heads[at].start {
-			heads[at].Accept, ix.accept = ix.accept, nil
-			at, listed = at+1, lineOther
-			continue
-		}
-		listed = ix.block(&heads[at], n, listed, (*indexer).unboxed)
-	}
-	heads[at].Accept = ix.accept
-	out := make([]run.Task, len(d.tasks))
-	at = 0
-	for i := range d.tasks {
-		for at < len(d.heads) && d.heads[at].start < d.tasks[i].item {
-			at++
-		}
-		out[i] = heads[at].copy()
-	}
-	return out
-}
-
-// unboxed reads what the items of a list say that have no check box.
-func (ix *indexer) unboxed(t *task, list ast.Node, in lineKind) {
-	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
-		_, at, ok := ix.paragraph(item)
-		if ok && isBox(ix.src[at.start:at.stop]) {
-			continue
-		}
-		announced := lineOther
-		if ok {
-			announced = ix.note(t, at, in)
-		}
-		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
-			if c.Kind() == ast.KindList {
-				ix.unboxed(t, c, announced)
-			}
-		}
-	}
-}
-
-// Above gives for each task, in the order of Tasks, the headings that it stands under, the
-// outermost first.
-func (d *Doc) Above() [][]Heading {
-	out := make([][]Heading, len(d.tasks))
-	var open []Heading
-	next := 0
-	for i := range d.tasks {
-		for ; next < len(d.heads) && d.heads[next].start < d.tasks[i].item; next++ {
-			h := d.heads[next]
-			for len(open) > 0 && open[len(open)-1].Level >= h.level {
-				open = open[:len(open)-1]
-			}
-			open = append(open, Heading{h.level, h.text})
-		}
-		out[i] = slices.Clone(open)
 	}
 	return out
 }

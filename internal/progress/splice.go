@@ -198,7 +198,7 @@ func (n *numbers) next() string {
 	return "T" + strconv.Itoa(n.last)
 }
 
-// named gives tasks ids that are free in d. What they depend on among each other they name
+// named opens tasks and gives them ids that are free in d. What they depend on among each other they name
 // by the ids that they bring.
 func (d *Doc) named(tasks ...run.Task) (named []run.Task, ids []string) {
 	n := newNumbers(d)
@@ -206,7 +206,7 @@ func (d *Doc) named(tasks ...run.Task) (named []run.Task, ids []string) {
 	now := make(map[string]string, len(tasks))
 	for _, t := range tasks {
 		brought := t.ID
-		t.ID = ""
+		t.ID, t.Status = "", run.TaskOpen
 		n.mentioned(renderTask(t))
 		named, ids = append(named, t), append(ids, brought)
 	}

@@ -200,7 +200,7 @@ func (d *Doc) appendGroup(tasks []run.Task) error {
 	}
 	want := slices.Clone(d.tasks)
 	for _, t := range tasks {
-		t.Group, t.Status = strings.TrimSpace(strings.TrimLeft(heading, "#")), run.TaskOpen
+		t.Group = strings.TrimSpace(strings.TrimLeft(heading, "#"))
 		b.WriteString(renderTask(t))
 		want = append(want, task{Task: t})
 	}
@@ -225,19 +225,19 @@ func (d *Doc) InsertAfter(after string, t run.Task) (id string, err error) {
 	return ids[0], d.insert(i, named...)
 }
 
-// insert puts open tasks behind task i.
+// insert puts tasks behind task i.
 func (d *Doc) insert(i int, tasks ...run.Task) error {
-	return d.changeTasks(d.inserted(slices.Clone(d.tasks), i, i+1, tasks), d.itemPatch(&d.tasks[i], tasks))
+	return d.changeTasks(d.inserted(slices.Clone(d.tasks), i, tasks), d.itemPatch(&d.tasks[i], tasks))
 }
 
-// inserted puts tasks, of the group of task i, into want.
-func (d *Doc) inserted(want []task, i, at int, tasks []run.Task) []task {
+// inserted puts tasks, of the group of task i, behind that into want.
+func (d *Doc) inserted(want []task, i int, tasks []run.Task) []task {
 	add := make([]task, len(tasks))
 	for k, t := range tasks {
-		t.Group, t.Status = d.tasks[i].Group, run.TaskOpen
+		t.Group = d.tasks[i].Group
 		add[k].Task = t
 	}
-	return slices.Insert(want, at, add...)
+	return slices.Insert(want, i+1, add...)
 }
 
 // itemPatch puts tasks behind another, as items of the same list.
@@ -251,7 +251,6 @@ func (d *Doc) itemPatch(t *task, tasks []run.Task) Patch {
 	marker := string(d.src[t.item : t.item+markerLen(d.src[t.item:])])
 	var b strings.Builder
 	for _, t := range tasks {
-		t.Status = run.TaskOpen
 		marker = nextMarker(marker)
 		for i, l := range strings.Split(strings.TrimSuffix(renderTask(t), "\n"), "\n") {
 			b.Write(margin)
@@ -344,7 +343,7 @@ func (d *Doc) Split(id string, parts []run.Task) (ids []string, err error) {
 	}
 	want := slices.Clone(d.tasks)
 	want[i].Status = run.TaskSkipped
-	if err := d.changeTasks(d.inserted(want, i, i+1, parts), ps...); err != nil {
+	if err := d.changeTasks(d.inserted(want, i, parts), ps...); err != nil {
 		return nil, err
 	}
 	return ids, nil
@@ -443,9 +442,7 @@ func titleText(s string) string {
 	if at, mark, _ := suffix(s); mark != "" {
 		s = s[:at] + `\` + s[at:]
 	}
-	_, _, priority := scanPriority(s)
-	_, _, flag := scanFlag(s)
-	if _, dash := scanDash(s + " "); priority || flag || dash { // a mark may follow
+	if m := tagRE().FindStringSubmatchIndex(s + " "); m != nil && m[4] < 0 { // a mark may follow
 		s = `\` + s
 	}
 	return orUntitled(s)

@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -11,11 +10,9 @@ import (
 
 // Caps on what the host writes into a document for others, in bytes.
 const (
-	maxTitle  = 500
-	maxLine   = 2000
-	maxCell   = 300
-	maxBlock  = 4096
-	blockHead = 1024 // of maxBlock; the rest is the end, where errors are
+	maxTitle = 500
+	maxLine  = 2000
+	maxCell  = 300
 )
 
 // ansiRE finds terminal escape sequences: CSI, and OSC that ends on its line.
@@ -148,49 +145,10 @@ func escapeStart(s string) string {
 	return s
 }
 
-// runeCut is the longest prefix of s that has at most n bytes and ends at a
-// character boundary.
-func runeCut(s string, n int) string {
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
-}
-
 // cell makes s safe for a cell of a table. The bar becomes an entity: a
 // backslash before it could itself be escaped.
 func cell(s string) string {
 	return strings.ReplaceAll(inline(s, maxCell), "|", "&#124;")
-}
-
-// fenced puts s in a code fence that it cannot close, each line behind two
-// blanks, for a place below a bullet. Long text loses its middle.
-func fenced(s, eol string) string {
-	s, _ = Clean(strings.ReplaceAll(s, "\r\n", "\n"))
-	s = strings.Trim(strings.ReplaceAll(s, "\r", "\n"), "\n")
-	if len(s) > maxBlock {
-		head := runeCut(s, blockHead)
-		tail := s[len(s)-(maxBlock-blockHead):]
-		for tail != "" && !utf8.RuneStart(tail[0]) {
-			tail = tail[1:]
-		}
-		s = fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", head, len(s)-len(head)-len(tail), tail)
-	}
-	fence := strings.Repeat("`", max(3, longestRun(s, '`')+1))
-	var b strings.Builder
-	b.WriteString("  " + fence + "text" + eol)
-	for l := range strings.SplitSeq(s, "\n") {
-		l = strings.TrimRight(l, " \t")
-		if tooDeep("  " + l) {
-			l = "| " + l // else the document would not parse any more
-		}
-		if l != "" {
-			b.WriteString("  " + l)
-		}
-		b.WriteString(eol)
-	}
-	b.WriteString("  " + fence)
-	return b.String()
 }
 
 // longestRun is the length of the longest run of c in s.

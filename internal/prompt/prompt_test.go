@@ -156,7 +156,7 @@ func TestNoMarkerInOurWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.Violations = append(in.Violations, progress.Judge(in.Progress, after, "T2").Violations...)
+	in.Violations = append(in.Violations, progress.Judge(in.Progress, in.Progress, after, "T2").Violations...)
 	if len(in.Violations) == 0 {
 		t.Fatal("a marker with a task open is no violation")
 	}

@@ -24,7 +24,7 @@ func CommitOf(l loop.Landing, agent string) Commit {
 		RequestedBy: by.Login, RequestedByID: by.ID,
 		Approved: s.Approved, ApprovedBy: s.ApprovedBy,
 		Covered: s.Covered, Planned: l.Planned, Recorded: l.Recorded,
-		Closing: l.Closing, Archived: l.Closing && s.ArchiveProgress,
+		Closing: l.Closing,
 	}
 	if p := s.Proposal; p != nil && l.Task.ID != "" { // it changes no code
 		switch {

@@ -63,13 +63,10 @@ type Commit struct {
 	// "" for none, ApprovedBy the login of whoever did, and Covered the hash of what
 	// people and the host have made of that plan since; "" where that is the same.
 	Approved, ApprovedBy, Covered string
-	// Planned marks the commit that holds a plan and nothing else, Closing the
-	// one that removes progress.md at the end, or moves it to the archive where it is
-	// Archived, too.
-	// Recorded the one that keeps the notes of a run that stopped short.
+	// Planned marks the commit that holds a plan and nothing else, Closing the one that removes progress.md at
+	// the end, Recorded the one that keeps the notes of a run that stopped short.
 	Planned  bool
 	Closing  bool
-	Archived bool
 	Recorded bool
 }
 
@@ -139,17 +136,12 @@ var (
 	breakingSubjectRE = strs.Lazy(`^([A-Za-z]+(?:\([^)]*\))?)!:`)
 )
 
-// The first lines of closing commits.
-const (
-	closingSubject  = "chore: remove the progress file of a finished run"
-	archivedSubject = "chore: archive the progress file of a finished run"
-)
+// closingSubject is the first line of closing commits.
+const closingSubject = "chore: remove the progress file of a finished run"
 
 // subject is the first line, and all of it or of the title where that did not fit.
 func subject(m *redact.Masker, c Commit) (line, full string) {
 	switch {
-	case c.Archived:
-		return archivedSubject, ""
 	case c.Closing:
 		return closingSubject, ""
 	case c.Planned:
@@ -246,7 +238,7 @@ func RecordOf(message string) (r Record, ok bool) {
 		r.Iteration = n
 	}
 	subject, _, _ := strings.Cut(message, "\n")
-	r.Closing = subject == closingSubject || subject == archivedSubject
+	r.Closing = subject == closingSubject
 	return r, r.Run != ""
 }
 

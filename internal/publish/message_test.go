@@ -91,11 +91,6 @@ func TestSubject(t *testing.T) {
 	if got, want := Message(nil, commit), "chore: remove the progress file of a finished run\n"; !strings.HasPrefix(got,
 		want) {
 		t.Errorf("closing commit: %q", got)
-	}
-	commit.Archived = true
-	if got, want := Message(nil, commit), "chore: archive the progress file of a finished run\n"; !strings.HasPrefix(got,
-		want) {
-		t.Errorf("closing commit of the archive: %q", got)
 	} else if told, ok := RecordOf(got); !ok || !told.Closing {
 		t.Error("it is not read as a closing commit")
 	}

@@ -39,10 +39,10 @@ const (
 	// number alone would be reached within seconds by one that is killed again and again.
 	maxTroubles = 12
 	troubledFor = 20 * time.Minute
-	// gitHubFor is for how long it may be GitHub that fails them, and gitHubBlips how many
-	// such failures are not worth a word.
-	gitHubFor   = 24 * time.Hour
-	gitHubBlips = 3
+	// blips are how many failures in a row are not worth a word, and gitHubFor is for how long
+	// it may be GitHub that fails the steps.
+	blips     = 3
+	gitHubFor = 24 * time.Hour
 	// firstPause and lastPause bound the pause after a failed step.
 	firstPause = time.Second
 	lastPause  = 5 * time.Minute

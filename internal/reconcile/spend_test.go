@@ -38,11 +38,7 @@ func TestSharedBudgetsAreTold(t *testing.T) {
 	if err := ledger.Begin(t.Context(), spend.Start{Name: "a", Scopes: m.Scopes(row, at)}); err != nil {
 		t.Fatal(err)
 	}
-	id, err := ledger.Admit(t.Context(), "a", "model")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := ledger.Settle(t.Context(), id, spend.Charge{Cost: spend.Dollars(9)}); err != nil {
+	if err := ledger.Charge(t.Context(), "a", spend.Charge{Model: "model", Cost: spend.Dollars(9)}); err != nil {
 		t.Fatal(err)
 	}
 	const issue, day = "All runs of this issue share a budget of $10.00 (`budgets.issue_usd`); $1.00 is left.",

@@ -52,6 +52,8 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		waited := r.cfg.Now().Sub(s.Delayed.Since)
 		return r.pause(d, min(max(waited/4, firstPause), lastDelay)), nil
 	}
+	userErr, byPerson := errors.AsType[*run.UserError](err)
+	byPerson = byPerson && !late
 	giveUp := false
 	if !ghapp.Denied(err) {
 		d.refused = 0
@@ -70,9 +72,10 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		s.Troubles++
 		d.failing = time.Time{}
 		giveUp = s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
+		if s.Troubles >= blips && s.End == "" && !byPerson {
+			s = d.engine.Delay(s, "a step fails again and again: "+r.cfg.Mask.Mask(err.Error()), false)
+		}
 	}
-	userErr, byPerson := errors.AsType[*run.UserError](err)
-	byPerson = byPerson && !late
 	switch {
 	case s.End != "" && giveUp:
 		// Telling people on GitHub is what fails: what is left are those who watch.
@@ -117,7 +120,7 @@ func (r *Reconciler) gitHubFails(d *driver, s *loop.State) (giveUp bool) {
 		d.failing = now
 	}
 	s.TroubledSince = now
-	if s.Troubles++; s.Troubles >= gitHubBlips && s.End == "" {
+	if s.Troubles++; s.Troubles >= blips && s.End == "" {
 		*s = d.engine.Delay(*s, "GitHub fails calls or does not answer", false)
 	}
 	return s.Troubles >= maxTroubles && now.Sub(d.failing) >= gitHubFor

@@ -209,7 +209,7 @@ func TestTrouble(t *testing.T) {
 		for n := 0; w.clock.now().Sub(began) < gitHubFor-lastPause; n++ {
 			w.stayQuiet()
 			s := w.advance(t.Context())
-			if s.End != "" || n >= gitHubBlips && (s.Delayed == nil || !strings.Contains(s.Delayed.Why, "GitHub")) {
+			if s.End != "" || n >= blips && (s.Delayed == nil || !strings.Contains(s.Delayed.Why, "GitHub")) {
 				t.Fatalf("after %d failures: ended %q, %+v", n+1, s.End, s.Delayed)
 			}
 		}
@@ -228,6 +228,23 @@ func TestTrouble(t *testing.T) {
 		}
 		if took := w.clock.now().Sub(began); took < gitHubFor {
 			t.Errorf("given up after %v", took)
+		}
+	})
+	t.Run("what fails again and again is told, and given up", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(context.Context) error { return errors.New("start agent: it broke") })
+		for n := 1; w.state().End == ""; n++ {
+			w.stayQuiet()
+			s := w.advance(t.Context())
+			if s.End == "" && n >= blips && (s.Delayed == nil || !strings.Contains(s.Delayed.Why, "start agent: it broke")) {
+				t.Fatalf("after %d failures: %+v", n, s.Delayed)
+			}
+			if n > 2*maxTroubles {
+				t.Fatal("not given up")
+			}
+		}
+		if s := w.state(); s.End != run.EndFailed || !strings.Contains(s.EndDetail, "it broke") {
+			t.Errorf("ended %q: %s", s.End, s.EndDetail)
 		}
 	})
 	t.Run("no tick comes early, but for who cancels", func(t *testing.T) {

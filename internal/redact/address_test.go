@@ -1,11 +1,9 @@
-package redact_test
+package redact
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/org/ralph-action/internal/redact"
 )
 
 func TestLogins(t *testing.T) {
@@ -26,10 +24,10 @@ func TestLogins(t *testing.T) {
 			[]string{"one", "two"}, "-mod=mod -p=https://x -q=https://y",
 		},
 	} {
-		if diff := cmp.Diff(want.logins, redact.Logins(text)); diff != "" {
+		if diff := cmp.Diff(want.logins, Logins(text)); diff != "" {
 			t.Errorf("%q: %s", text, diff)
 		}
-		if got := redact.WithoutLogins(text); got != want.without {
+		if got := WithoutLogins(text); got != want.without {
 			t.Errorf("%q without: %q, want %q", text, got, want.without)
 		}
 	}

@@ -8,8 +8,7 @@
 //     do.
 //   - Neither does a key that is spread over a text of at most 1 MiB that is masked, or
 //     looked through, as a whole.
-//   - What a Masker keeps back of a stream is bounded by the longest secret.
-//   - Masking does not depend on how the text was cut into chunks.
+//   - A stream is masked line by line, in bounded memory.
 //   - What only looks like a secret (the token forms of GitHub, of models' providers and
 //     of others, private keys) is masked too, known or not.
 //

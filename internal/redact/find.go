@@ -36,34 +36,18 @@ type rule struct {
 	vague bool
 }
 
-// rules are the forms that services document for their keys: those of [patterns], and those
-// that do not begin alike.
+// rules are the forms that services document for their keys and that do not begin alike,
+// as those of [tokens] do, and those of passwords.
 var rules = sync.OnceValue(func() []rule {
 	critical := func(name, expr string, words ...string) rule {
 		return rule{name: name, expr: strs.Lazy(expr), words: words, critical: true}
 	}
-	var all []rule
-	for i := range patterns {
-		if p := &patterns[i]; p.rule != "" {
-			all = append(all, critical(p.rule, `\b(`+p.expr()+`)`, p.prefix))
-		}
-	}
-	return append(all, []rule{
-		critical("private_key",
-			`(-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:\\[nr]|[\s"'+,])*[A-Za-z0-9+/=:, -]{40,})`,
-			"-----BEGIN "),
+	return []rule{
 		critical("openai_key", `\b(sk-[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20})`, "T3BlbkFJ"),
-		critical("slack_token", `\b(xox[abposr]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{20,})`, "xox", "xapp-"),
-		critical("slack_webhook", `(hooks\.slack\.com/services/T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{20,})`,
-			"hooks.slack.com"),
 		critical("sendgrid_key", `\b(SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})`, "SG."),
-		critical("hugging_face_token", `\b(hf_[A-Za-z]{34})\b`, "hf_"),
-		critical("digitalocean_token", `\b(do[opr]_v1_[a-f0-9]{64})\b`, "_v1_"),
 		critical("azure_storage_key", `AccountKey=([A-Za-z0-9+/]{86}==)`, "AccountKey="),
 		critical("shopify_token", `\b(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})\b`, "shp"),
 		critical("telegram_token", `\b(\d{8,10}:AA[A-Za-z0-9_-]{33})\b`, ":AA"),
-		critical("grafana_token", `\b(glc_[A-Za-z0-9+/=_]{32,})`, "glc_"),
-		critical("databricks_token", `\b(dapi[a-f0-9]{32})\b`, "dapi"),
 		{
 			name: "json_web_token", words: []string{"eyJ"},
 			expr: strs.Lazy(`\b(eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{20,})`),
@@ -76,7 +60,7 @@ var rules = sync.OnceValue(func() []rule {
 			"key", "secret", "token", "passw", "KEY", "SECRET", "TOKEN", "PASSW", "Key", "Secret", "Token", "Passw",
 		},
 			expr: strs.Lazy(`(?i)(?:api[_-]?key|secret|token|passw(?:or)?d|access[_-]?key|private[_-]?key|auth[_-]?key)[\w-]*['"]?\]?\s*(?::=|=>|[:=])\s*['"\x60]([^\s'"\x60]{16,200})['"\x60]`)},
-	}...)
+	}
 })
 
 const (
@@ -106,7 +90,21 @@ type Search struct{ close int }
 // more than 1 MiB. The work is linear. whole is false where not all of the text was
 // looked at: the context was cancelled, or the search has cost too much.
 func (s *Search) Find(ctx context.Context, text []byte) (found []Secret, whole bool) {
+	if ctx.Err() != nil {
+		return nil, false
+	}
 	whole = true
+	lines := lineCounter{text: text}
+	for i := range tokens {
+		t, n := &tokens[i], len(found)
+		t.each(text, func(at span) bool {
+			value := string(text[at.from:min(at.to, at.from+maxValue)])
+			if t.isKey(text, at) && !placeholder(value) {
+				found = append(found, Secret{Line: lines.at(at.from), Rule: t.rule, Critical: true, Value: value})
+			}
+			return len(found)-n < maxFound
+		})
+	}
 	for _, r := range rules() {
 		if r.vague && len(text) > maxVague {
 			continue
@@ -120,7 +118,7 @@ func (s *Search) Find(ctx context.Context, text []byte) (found []Secret, whole b
 
 // find gives the places of one form, at most maxFound.
 func (s *Search) find(ctx context.Context, r rule, text []byte) (found []Secret, whole bool) {
-	seen, line, end := 0, 1, 0 // line is that of the byte at seen; what is before end was found
+	lines, end := lineCounter{text: text}, 0 // what is before end was found
 	for _, near := range r.near(text) {
 		for from := near.from; from < near.to; from += maxPiece {
 			// The byte before says whether a word begins.
@@ -138,9 +136,7 @@ func (s *Search) find(ctx context.Context, r rule, text []byte) (found []Secret,
 					continue
 				}
 				end = before + m[1]
-				line += bytes.Count(text[seen:at], []byte("\n"))
-				seen = at
-				found = append(found, Secret{Line: line, Rule: r.name, Critical: r.critical, Value: value})
+				found = append(found, Secret{Line: lines.at(at), Rule: r.name, Critical: r.critical, Value: value})
 				if len(found) == maxFound {
 					return found, true
 				}
@@ -187,52 +183,37 @@ func (m *Masker) Search(ctx context.Context, search *Search, text []byte) (found
 
 // FindKnown looks for nothing but the secrets that the Masker knows. Time is linear in
 // the length of the text, and next to no memory is needed beside one that is large. Of each
-// form of a secret maxFound places are reported; when the context is cancelled, what was found until then is returned.
+// form of a secret maxFound places are reported; nothing where the context was cancelled.
 func (m *Masker) FindKnown(ctx context.Context, text []byte) []Secret {
+	if ctx.Err() != nil {
+		return nil
+	}
 	m = m.orPlain()
 	// Most that are spread are there in one piece, too.
-	places := merge(append(m.known(ctx, text), m.spread(ctx, text, maxFound)...))
+	places := merge(append(m.known(text, maxFound), m.spread(text, maxFound)...))
 	found := make([]Secret, 0, len(places))
-	seen, line := 0, 1
+	lines := lineCounter{text: text}
 	for _, at := range places {
-		line += bytes.Count(text[seen:at.from], []byte("\n"))
-		seen = at.from
-		found = append(found, Secret{Line: line, Rule: Known, Critical: true, Value: string(text[at.from:at.to])})
+		found = append(found, Secret{Line: lines.at(at.from), Rule: Known, Critical: true, Value: string(text[at.from:at.to])})
 	}
 	return found
 }
 
-// known gives the places of known values, at most maxFound of each form. Pieces of a
-// value that touch are one.
-func (m *Masker) known(ctx context.Context, text []byte) []span {
-	var places []span
-	count := map[string]int{}
-	asked := 0
-	for i := 0; ; i++ {
-		if i >= asked {
-			if ctx.Err() != nil {
-				return places
-			}
-			asked = i + maxPiece
-		}
-		i += m.starts.skip(text[i:])
-		if len(text)-i < startLen {
-			return places
-		}
-		for _, form := range m.starts.at(text[i:]).forms {
-			if len(text)-i < len(form) || string(text[i:i+len(form)]) != form {
-				continue
-			}
-			if n := len(places); n > 0 && places[n-1].to == i {
-				places[n-1].to += len(form)
-			} else if count[form] < maxFound {
-				count[form]++
-				places = append(places, span{i, i + len(form)})
-			}
-			i += len(form) - 1
-			break
-		}
+// lineCounter gives the lines of places in a text, in their order.
+type lineCounter struct {
+	text []byte
+	seen int
+	ends int
+}
+
+// at is the line of a place, from 1; one before the last is looked for from the beginning.
+func (l *lineCounter) at(place int) int {
+	if place < l.seen {
+		l.seen, l.ends = 0, 0
 	}
+	l.ends += bytes.Count(l.text[l.seen:place], []byte("\n"))
+	l.seen = place
+	return l.ends + 1
 }
 
 var filler = strs.Lazy(`(?i)example|placeholder|change[_-]?me|your[_-]|xxxx|\*\*\*\*|\.\.\.\.|dummy|redacted|<[^>]+>|\$\{|\{\{|%s|0000000|1234567890`)

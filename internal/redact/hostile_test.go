@@ -33,6 +33,9 @@ func TestKnownSecretsNeedNoMemory(t *testing.T) {
 // wordsOfAll is text that makes every form be looked for everywhere.
 func wordsOfAll(size int) []byte {
 	var all []byte
+	for _, t := range tokens {
+		all = append(all, t.prefix+" "...)
+	}
 	for _, r := range rules() {
 		all = append(all, strings.Join(r.words, " ")+" "...)
 	}

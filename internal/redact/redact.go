@@ -2,8 +2,9 @@ package redact
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -21,10 +22,17 @@ const MinSecret = 6
 // Masker masks secrets. It is immutable and safe for concurrent use; a nil
 // Masker masks by pattern only.
 type Masker struct {
-	starts *starts
+	// forms are those of the known values by their first four bytes, the longest first.
+	forms map[uint32][]string
+	// pairs are the first two bytes of all: most places of a text are ruled out by them.
+	pairs [1 << 16]bool
+	// longest is the length of the longest form.
+	longest int
 	// bare are the letters and digits of the values that look random.
 	bare [][]byte
-	mask string
+	// looks: what looks like a token is masked, too.
+	looks bool
+	mask  string
 }
 
 // masks are tried in turn for one that shares no character with a known
@@ -34,16 +42,21 @@ var masks = [...]string{"***", "•••", "███", "▒▒▒"}
 // New makes a Masker for known secrets. Values shorter than MinSecret are left
 // out; so are lines of them, where a value has several lines, each of which is
 // masked by itself too.
-func New(secrets ...string) *Masker { return newMasker(secrets, patterns[:]) }
+func New(secrets ...string) *Masker {
+	m := NewKnown(secrets...)
+	m.looks = true
+	return m
+}
 
 // NewKnown makes a Masker for known secrets alone: what only looks like a token is
 // left as it is.
-func NewKnown(secrets ...string) *Masker { return newMasker(secrets, nil) }
-
-func newMasker(secrets []string, patterns []pattern) *Masker {
-	m := &Masker{}
+func NewKnown(secrets ...string) *Masker {
+	m := &Masker{forms: map[uint32][]string{}, mask: masks[len(masks)-1]}
 	var all []string
 	for _, s := range secrets {
+		if b := bare(s); len(b) >= pieceLen && random(string(b)) {
+			m.bare = append(m.bare, b)
+		}
 		s = strings.Trim(s, "\r\n")
 		all = append(all, spellings(s)...)
 		if lines := strings.FieldsFunc(s, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
@@ -55,20 +68,14 @@ func newMasker(secrets []string, patterns []pattern) *Masker {
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	all = slices.Compact(all)
-	m.starts = newStarts(all, patterns)
-	for _, s := range secrets {
-		if b := bare(s); len(b) >= pieceLen && random(string(b)) {
-			m.bare = append(m.bare, b)
-		}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, form := range slices.Compact(all) {
+		first := []byte(form)
+		key := binary.LittleEndian.Uint32(first)
+		m.forms[key] = append(m.forms[key], form)
+		m.pairs[binary.LittleEndian.Uint16(first)] = true
+		m.longest = max(m.longest, len(form))
 	}
-	m.mask = masks[len(masks)-1]
 	for _, candidate := range masks {
 		if !slices.ContainsFunc(all, func(f string) bool { return strings.ContainsAny(f, candidate) }) {
 			m.mask = candidate
@@ -131,7 +138,7 @@ const pieceLen = 16
 // of one that is a token. Addresses, paths and phrases have none, since their
 // parts are words.
 func pieces(s string) []string {
-	if len(s) <= pieceLen || strings.ContainsFunc(s, func(r rune) bool { return !token(r) }) {
+	if len(s) <= pieceLen || strings.ContainsFunc(s, func(r rune) bool { return !inKey(r) }) {
 		return nil
 	}
 	var out []string
@@ -143,8 +150,8 @@ func pieces(s string) []string {
 	return out
 }
 
-// token says whether r is of the characters that keys are made of.
-func token(r rune) bool {
+// inKey says whether r is of the characters that keys are made of.
+func inKey(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_+=", r)
 }
 
@@ -182,17 +189,64 @@ func jsonEscapes(s string) []string {
 // Mask returns s with every secret replaced, those too that are spread over it: with
 // line ends, quotes or anything else between their letters and digits.
 func (m *Masker) Mask(s string) string {
-	sc := scanner{m: m.orPlain()}
-	text := sc.feed([]byte(s), true)
-	var b strings.Builder
+	m = m.orPlain()
+	text := []byte(s)
+	return string(m.without(text, merge(append(m.secrets(text), m.spread(text, math.MaxInt)...))))
+}
+
+// without is a text with a mask in the place of each span.
+func (m *Masker) without(text []byte, spans []span) []byte {
+	out := make([]byte, 0, len(text))
 	done := 0
-	for _, at := range merge(sc.m.spread(context.Background(), text, math.MaxInt)) {
-		b.Write(text[done:at.from])
-		b.WriteString(sc.m.mask)
-		done = at.to
+	for _, at := range spans {
+		if at.from >= len(text) {
+			break
+		}
+		out = append(append(out, text[done:at.from]...), m.mask...)
+		done = min(at.to, len(text))
 	}
-	b.Write(text[done:])
-	return b.String()
+	return append(out, text[done:]...)
+}
+
+// secrets gives the places of all that is to be masked but what is spread, in order.
+func (m *Masker) secrets(text []byte) []span {
+	all := m.known(text, math.MaxInt)
+	if m.looks {
+		for i := range tokens {
+			tokens[i].each(text, func(at span) bool {
+				all = append(all, at)
+				return true
+			})
+		}
+	}
+	return merge(all)
+}
+
+// known gives the places of known values, at most so many of each form. Pieces of a value
+// that overlap or touch are one.
+func (m *Masker) known(text []byte, most int) []span {
+	var all []span
+	count := map[string]int{}
+	for i := 0; i+4 <= len(text); i++ {
+		if !m.pairs[binary.LittleEndian.Uint16(text[i:])] {
+			continue
+		}
+		for _, form := range m.forms[binary.LittleEndian.Uint32(text[i:])] {
+			if len(text)-i < len(form) || string(text[i:i+len(form)]) != form {
+				continue
+			}
+			if n := len(all); n > 0 && all[n-1].to >= i {
+				all[n-1].to = max(all[n-1].to, i+len(form))
+			} else if count[form] < most {
+				count[form]++
+				all = append(all, span{i, i + len(form)})
+			} else {
+				i += len(form) - 1
+			}
+			break
+		}
+	}
+	return all
 }
 
 // span is a part of a text.
@@ -213,39 +267,46 @@ func merge(all []span) []span {
 }
 
 // spread gives the places of known values whose letters and digits follow each other in
-// text, whatever stands between them; of each value at most so many. The text is walked in
-// pieces, and what a value may begin with is carried from one to the next.
-func (m *Masker) spread(ctx context.Context, text []byte, most int) []span {
-	longest := 0
-	for _, value := range m.bare {
-		longest = max(longest, len(value))
-	}
-	if longest == 0 {
-		return nil
-	}
+// text, whatever stands between them; of each value at most so many.
+func (m *Masker) spread(text []byte, most int) []span {
 	var all []span
-	var letters []byte
-	var places []int
-	count := make([]int, len(m.bare))
-	for from := 0; from < len(text) && ctx.Err() == nil; from += maxPiece {
-		carried := min(len(letters), longest-1)
-		letters = slices.Delete(letters, 0, len(letters)-carried)
-		places = slices.Delete(places, 0, len(places)-carried)
-		for i, c := range text[from:min(from+maxPiece, len(text))] {
-			if alphanumeric(c) {
-				letters, places = append(letters, c), append(places, from+i)
+	for _, value := range m.bare {
+		// The search of Knuth, Morris and Pratt: back says how much of the value is still
+		// there where what follows so much of it is something else.
+		back := make([]int, len(value))
+		for i, k := 1, 0; i < len(value); i++ {
+			for k > 0 && value[i] != value[k] {
+				k = back[k-1]
 			}
+			if value[i] == value[k] {
+				k++
+			}
+			back[i] = k
 		}
-		for i, value := range m.bare {
-			// What ends in what was carried was found before.
-			for at := max(0, carried-len(value)+1); count[i] < most; count[i]++ {
-				n := bytes.Index(letters[at:], value)
-				if n < 0 {
-					break
-				}
-				at += n + len(value)
-				all = append(all, span{places[at-len(value)], places[at-1] + 1})
+		k, count := 0, 0
+		for i, c := range text {
+			if !alphanumeric(c) {
+				continue
 			}
+			for k > 0 && c != value[k] {
+				k = back[k-1]
+			}
+			if c == value[k] {
+				k++
+			}
+			if k < len(value) {
+				continue
+			}
+			from := i + 1
+			for ; k > 0; from-- {
+				if alphanumeric(text[from-1]) {
+					k--
+				}
+			}
+			if all = append(all, span{from, i + 1}); count+1 == most {
+				break
+			}
+			count++
 		}
 	}
 	return all
@@ -260,23 +321,36 @@ func bare(value string) []byte {
 	return slices.DeleteFunc([]byte(value), func(c byte) bool { return !alphanumeric(c) })
 }
 
-// Writer returns a writer that passes masked text on to w. It keeps back what
-// may turn out to be a secret; Close passes on the rest, and does not close w. It
-// does not see secrets that are spread over the text.
+// maxHeld bounds what a Writer keeps back, but for the longest known secret: a line, or a
+// private key of several.
+const maxHeld = 64 << 10
+
+// Writer returns a writer that passes masked text on to w, line by line: the end of a
+// line may be what turns it into a secret. Close passes on the rest, and does not close w.
+// It does not see secrets that are spread over the text.
 // It is not safe for concurrent use.
-func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, sc: scanner{m: m.orPlain()}} }
+func (m *Masker) Writer(w io.Writer) *Writer { return &Writer{w: w, m: m.orPlain()} }
 
 // Writer masks a stream.
 type Writer struct {
-	w   io.Writer
-	sc  scanner
-	err error
+	w    io.Writer
+	m    *Masker
+	held []byte
+	err  error
 }
 
 // Write implements io.Writer. All of p counts as written, even where some of
 // it is kept back. After an error of the writer below, it is returned again.
 func (w *Writer) Write(p []byte) (int, error) {
-	if w.flush(p, false); w.err != nil {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), maxHeld)
+		w.held = append(w.held, rest[:n]...)
+		if bytes.IndexByte(rest[:n], '\n') >= 0 || len(w.held) > maxHeld {
+			w.flush(false)
+		}
+		rest = rest[n:]
+	}
+	if w.err != nil {
 		return 0, w.err
 	}
 	return len(p), nil
@@ -284,95 +358,33 @@ func (w *Writer) Write(p []byte) (int, error) {
 
 // Close passes on what was kept back.
 func (w *Writer) Close() error {
-	w.flush(nil, true)
+	w.flush(true)
 	return w.err
 }
 
-func (w *Writer) flush(p []byte, final bool) {
+// flush passes on the lines that are whole, or all at the end. Of a long line, or key, it
+// keeps back what may be the beginning of a known secret.
+func (w *Writer) flush(final bool) {
 	if w.err != nil {
 		return
 	}
-	if out := w.sc.feed(p, final); len(out) > 0 {
-		_, w.err = w.w.Write(out)
-	}
-}
-
-// scanner masks a text that comes in pieces.
-type scanner struct {
-	m    *Masker
-	held []byte
-	// masking: the mask for what is being dropped is out already. Secrets that
-	// overlap or touch share one mask, so that the tail of one does not stay
-	// behind the mask of another.
-	masking bool
-	// until is how much of held is to be dropped for certain.
-	until int
-	// swallow drops on, past until, while the text goes on like the pattern.
-	swallow *pattern
-}
-
-// feed returns what can be decided after p has come in.
-func (sc *scanner) feed(p []byte, final bool) []byte {
-	b := append(sc.held, p...)
-	out := make([]byte, 0, len(b))
-	until := sc.until
-	for i := 0; i < len(b); i++ {
-		if !sc.masking {
-			n := sc.m.starts.skip(b[i:])
-			out = append(out, b[i:i+n]...)
-			if i += n; i == len(b) {
-				break
+	spans, cut := w.m.secrets(w.held), len(w.held)
+	if !final {
+		cut = bytes.LastIndexByte(w.held, '\n') + 1
+		if cut == 0 {
+			cut = max(len(w.held)-w.m.longest, 0)
+		}
+		for _, at := range slices.Backward(spans) {
+			if at.from < cut && cut <= at.to {
+				cut = at.from
 			}
 		}
-		n, pat, partial := sc.m.match(b[i:], final)
-		if !partial && n == 0 && sc.masking && i >= until && sc.swallow != nil {
-			n, partial = sc.swallow.ends(b[i:], final)
-			if n > 0 {
-				sc.swallow = nil
-			}
-		}
-		if partial {
-			sc.held, sc.until = append([]byte(nil), b[i:]...), max(until-i, 0)
-			return out
-		}
-		if n > 0 {
-			if !sc.masking {
-				out = append(out, sc.m.mask...)
-				sc.masking = true
-			}
-			until = max(until, i+n)
-			if pat != nil {
-				sc.swallow = pat
-			}
-		}
-		if sc.masking && (i < until || sc.swallow != nil && sc.swallow.has(b[i])) {
-			continue
-		}
-		sc.masking, sc.swallow = false, nil
-		out = append(out, b[i])
-	}
-	sc.held, sc.until = nil, max(until-len(b), 0)
-	return out
-}
-
-// match gives the length of the longest secret at the start of b, and the
-// pattern it has, if any. partial says that more text could make one, or a
-// longer one.
-func (m *Masker) match(b []byte, final bool) (n int, pat *pattern, partial bool) {
-	if len(b) < startLen {
-		return 0, nil, !final && m.starts.mayBegin(b)
-	}
-	at := m.starts.at(b)
-	for _, f := range at.forms {
-		switch {
-		case len(b) >= len(f):
-			if string(b[:len(f)]) == f {
-				n = max(n, len(f))
-			}
-		case !final && strings.HasPrefix(f, string(b)):
-			return 0, nil, true
+		if len(w.held)-cut > maxHeld {
+			cut = max(len(w.held)-w.m.longest, 0)
 		}
 	}
-	pn, pat, partial := matchPattern(at.patterns, b, final)
-	return max(n, pn), pat, partial
+	if cut > 0 {
+		_, w.err = w.w.Write(w.m.without(w.held[:cut], spans))
+	}
+	w.held = append(w.held[:0], w.held[cut:]...)
 }

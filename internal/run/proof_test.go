@@ -19,7 +19,6 @@ func TestProofSentence(t *testing.T) {
 		{run.Proof{Passed: 2, Reviewed: true}, done + " and the checks pass"},
 		{run.Proof{}, done + "; no checks ran"},
 		{run.Proof{Reviewed: true}, done + "; no checks ran, and all of it was reviewed"},
-		{run.Proof{Evidence: true}, done + "; no checks ran, and another agent call verified each task"},
 		{
 			run.Proof{Failing: []string{"make test"}},
 			done + "; no check confirms it: make test already failed before this run",

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -205,20 +206,20 @@ func addUp[U any](uses, more []U, limit int, same func(a, b U) bool, toOthers fu
 }
 
 // Limits bound a run. A zero field means the default of DefaultLimits; a
-// negative one means no limit.
+// negative one means no limit. The tags are for the files of package config.
 type Limits struct {
-	MaxIterations int
-	TaskAttempts  int
+	MaxIterations int `yaml:"max_iterations" is:"1..10000"`
+	TaskAttempts  int `yaml:"task_attempts" is:"1..100"`
 	// PartialCalls bounds the calls that get a task further without finishing it.
-	PartialCalls int
+	PartialCalls int `yaml:"partial_calls" is:"1..100"`
 	// Parallel is how many tasks marked [P] are worked side by side.
-	Parallel         int
-	IterationTimeout time.Duration
-	IdleTimeout      time.Duration
-	RunTimeout       time.Duration
-	BudgetUSD        float64
+	Parallel         int           `yaml:"parallel" is:"1..16"`
+	IterationTimeout time.Duration `yaml:"iteration_timeout" is:"1s..30d"`
+	IdleTimeout      time.Duration `yaml:"idle_timeout" is:"1s..30d"`
+	RunTimeout       time.Duration `yaml:"run_timeout" is:"1s..30d"`
+	BudgetUSD        float64       `yaml:"budget_usd" is:"0.01..1000000"`
 	// TaskBudgetUSD bounds each task; it can only be kept where a gateway counts.
-	TaskBudgetUSD float64
+	TaskBudgetUSD float64 `yaml:"task_budget_usd" is:"0.01..1000000"`
 	// Stagnation is how many calls in a row may land nothing before another role takes over; at
 	// three times as many the run may stop.
 	Stagnation int
@@ -246,40 +247,50 @@ func DefaultLimits() Limits {
 
 // WithDefaults fills the zero fields of l from d.
 func (l Limits) WithDefaults(d Limits) Limits {
-	if l.MaxIterations == 0 {
-		l.MaxIterations = d.MaxIterations
+	return Limits{
+		MaxIterations:    cmp.Or(l.MaxIterations, d.MaxIterations),
+		TaskAttempts:     cmp.Or(l.TaskAttempts, d.TaskAttempts),
+		PartialCalls:     cmp.Or(l.PartialCalls, d.PartialCalls),
+		Parallel:         cmp.Or(l.Parallel, d.Parallel),
+		IterationTimeout: cmp.Or(l.IterationTimeout, d.IterationTimeout),
+		IdleTimeout:      cmp.Or(l.IdleTimeout, d.IdleTimeout),
+		RunTimeout:       cmp.Or(l.RunTimeout, d.RunTimeout),
+		BudgetUSD:        cmp.Or(l.BudgetUSD, d.BudgetUSD),
+		TaskBudgetUSD:    cmp.Or(l.TaskBudgetUSD, d.TaskBudgetUSD),
+		Stagnation:       cmp.Or(l.Stagnation, d.Stagnation),
+		TaskTime:         cmp.Or(l.TaskTime, d.TaskTime),
 	}
-	if l.TaskAttempts == 0 {
-		l.TaskAttempts = d.TaskAttempts
+}
+
+// Tighten returns the limits of a run where a server allows l and the repository asks
+// for asked: in each field the smaller of the two. A zero in asked asks for nothing; a
+// negative in l is no bound.
+func (l Limits) Tighten(asked Limits) Limits {
+	return Limits{
+		MaxIterations:    tighter(l.MaxIterations, asked.MaxIterations),
+		TaskAttempts:     tighter(l.TaskAttempts, asked.TaskAttempts),
+		PartialCalls:     tighter(l.PartialCalls, asked.PartialCalls),
+		Parallel:         tighter(l.Parallel, asked.Parallel),
+		IterationTimeout: tighter(l.IterationTimeout, asked.IterationTimeout),
+		IdleTimeout:      tighter(l.IdleTimeout, asked.IdleTimeout),
+		RunTimeout:       tighter(l.RunTimeout, asked.RunTimeout),
+		BudgetUSD:        tighter(l.BudgetUSD, asked.BudgetUSD),
+		TaskBudgetUSD:    tighter(l.TaskBudgetUSD, asked.TaskBudgetUSD),
+		// These bound nothing that a server pays for: the repository knows its tasks.
+		Stagnation: cmp.Or(asked.Stagnation, l.Stagnation),
+		TaskTime:   cmp.Or(asked.TaskTime, l.TaskTime),
 	}
-	if l.PartialCalls == 0 {
-		l.PartialCalls = d.PartialCalls
+}
+
+func tighter[T int | time.Duration | float64](upper, asked T) T {
+	switch {
+	case asked <= 0:
+		return upper
+	case upper <= 0:
+		return asked
+	default:
+		return min(upper, asked)
 	}
-	if l.Parallel == 0 {
-		l.Parallel = d.Parallel
-	}
-	if l.IterationTimeout == 0 {
-		l.IterationTimeout = d.IterationTimeout
-	}
-	if l.IdleTimeout == 0 {
-		l.IdleTimeout = d.IdleTimeout
-	}
-	if l.RunTimeout == 0 {
-		l.RunTimeout = d.RunTimeout
-	}
-	if l.BudgetUSD == 0 {
-		l.BudgetUSD = d.BudgetUSD
-	}
-	if l.TaskBudgetUSD == 0 {
-		l.TaskBudgetUSD = d.TaskBudgetUSD
-	}
-	if l.Stagnation == 0 {
-		l.Stagnation = d.Stagnation
-	}
-	if l.TaskTime == 0 {
-		l.TaskTime = d.TaskTime
-	}
-	return l
 }
 
 // UserError is an error a person can do something about: what is wrong and

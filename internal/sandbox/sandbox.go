@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -17,9 +19,9 @@ import (
 // # Order
 //
 // Check once at start-up; then, per work tree, Prepare; per command Start, any
-// number of Inspect, Logs, Wait and Stop, then Remove; when every start on the
-// tree has been seen [Exited] (or Missing), Collect. Prepare and Collect may be
-// called again, in turn, as often as the tree is used.
+// number of Inspect, Wait and Stop, then Remove. When every start on the tree
+// has been seen [Exited] (or Missing), the host may read it, once fstree.OpenUp has made that
+// possible, and must still distrust all of it. Prepare may be called again.
 //
 // # Concurrency and processes
 //
@@ -41,17 +43,12 @@ import (
 //
 // # Failure
 //
-// Errors are of the sandbox (engine away, disk full, wrong node), never of the
+// Errors are of the sandbox (engine away, disk full), never of the
 // command: a command that cannot be executed, crashes or is killed is a Status.
 // After an error every method may simply be called again. An engine that is
 // away is an error, not [Missing]: Missing means that the sandbox can tell that
 // there is no such start (any more), so that the caller may start anew under
 // another name.
-//
-// # Machines
-//
-// A handle names its node: an implementation answers [ErrOtherNode] for one of another
-// machine.
 //
 // sandboxtest holds what of this can be seen without knowing the engine; what
 // confinement means is tested beside each implementation.
@@ -65,7 +62,7 @@ type Sandbox interface {
 
 	// Prepare makes the host directory tree (absolute, already filled) usable
 	// by the user the command runs as. It is fast when nothing is to change.
-	Prepare(ctx context.Context, tree string) (Workspace, error)
+	Prepare(ctx context.Context, tree string) error
 
 	// Start starts spec under name, or finds what was started under it. It
 	// returns when the command is on its way; it does not wait for output.
@@ -80,22 +77,11 @@ type Sandbox interface {
 	// Cancelling ctx ends the waiting, not the command.
 	Wait(ctx context.Context, h Handle) (Status, error)
 
-	// Logs gives what the command wrote to stdout up to now, from byte offset
-	// on; past the end that is nothing. It does not follow: call it again
-	// with offset plus what was read. The bytes are the command's own, as
-	// hostile as it is.
-	Logs(ctx context.Context, h Handle, offset int64) (io.ReadCloser, error)
-
 	// Stop asks the command to end (SIGTERM to its group), ends it and all it
 	// started when it does not within the spec's grace (SIGKILL), and returns
 	// when it has ended. reason is kept in Status.Detail. A command that has
 	// ended before keeps the status it ended with.
 	Stop(ctx context.Context, h Handle, reason string) error
-
-	// Collect gives the host directory of the tree, readable by the host,
-	// once nothing runs on it any more (the caller has seen every start
-	// Exited). The host must still distrust all of it.
-	Collect(ctx context.Context, w Workspace) (string, error)
 
 	// Remove frees what the start holds in the engine and on disk (container,
 	// home, exit record), ending it first if need be. The transcript (files
@@ -147,8 +133,6 @@ func Isolated(s Sandbox) bool {
 
 // Errors a caller decides on.
 var (
-	// ErrOtherNode: the handle's command lives on another machine.
-	ErrOtherNode = errors.New("sandbox: the handle belongs to another node")
 	// ErrNameTaken: the name is in use by something that is not this start
 	// (a foreign container, or the same name with another RunDir).
 	ErrNameTaken = errors.New("sandbox: name is taken")
@@ -159,32 +143,46 @@ var (
 	ErrNoImage = errors.New("sandbox: no such image")
 )
 
-// Workspace is a work tree that commands can be started on.
-type Workspace struct {
-	// Dir is the tree's directory on the host.
-	Dir string
-}
-
 // Handle finds a start again, from any process, after any restart. It is plain
 // data; its JSON form is kept by callers, so fields are only ever added.
 type Handle struct {
-	// Node is the machine it runs on; "" means that any machine can reach it.
-	Node string `json:"node,omitempty"`
 	// Name is the name given to Start.
 	Name string `json:"name"`
 	// RunDir is the host directory of this start.
 	RunDir string `json:"run_dir"`
-	// ID is the engine's own identifier: a container id, a process id.
-	ID string `json:"id,omitempty"`
 }
 
-// Defaults of Spec.
-const (
-	DefaultOutputLimit = 64 << 20
-	// DefaultGatewayPort is not one that what is worked on likes to listen on.
-	DefaultGatewayPort = 17645
-	DefaultGrace       = 5 * time.Second
-)
+// Stdout gives what the command wrote up to now, from byte offset on; past the end that is
+// nothing. It does not follow: ask again with offset plus what was read. The bytes are the
+// command's own, as hostile as it is. They are there until RunDir is deleted.
+func (h Handle) Stdout(offset int64) (io.ReadCloser, error) { return h.open("stdout", offset) }
+
+// Stderr gives the last of what it wrote there, 64 KiB at least.
+func (h Handle) Stderr() (io.ReadCloser, error) { return h.open("stderr", 0) }
+
+func (h Handle) open(name string, offset int64) (io.ReadCloser, error) {
+	f, err := os.Open(filepath.Join(h.RunDir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	if err == nil {
+		if _, err = f.Seek(offset, io.SeekStart); err == nil {
+			return f, nil
+		}
+		_ = f.Close()
+	}
+	return nil, fmt.Errorf("read the output of %s: %w", h.Name, err)
+}
+
+// OutputLimit is how many bytes of stdout are kept; the rest is read, counted and dropped.
+const OutputLimit = 64 << 20
+
+// GatewayPort is where a command finds the gateway. It is not one that what is worked on likes
+// to listen on.
+const GatewayPort = 17645
+
+// DefaultGrace is the time between SIGTERM and SIGKILL.
+const DefaultGrace = 5 * time.Second
 
 // CacheVar names the variable that tells a command where its cache is.
 const CacheVar = "RALPH_CACHE"
@@ -237,9 +235,9 @@ type Spec struct {
 	// file, and is not needed any more when Start has returned.
 	Stdin string
 
-	// Workspace is the tree from Prepare; Dir the working directory inside
+	// Workspace is the tree that was handed to Prepare; Dir the working directory inside
 	// it, relative, default its root.
-	Workspace Workspace
+	Workspace string
 	Dir       string
 
 	// RunDir is the absolute host directory of this start alone: transcript,
@@ -260,15 +258,10 @@ type Spec struct {
 	Mounts []Mount
 
 	// GatewayDir is the host directory of the gateway's socket, "" for none.
-	// The shim relays 127.0.0.1:GatewayPort (0 means 17645) to it, one dial per
-	// connection, and waits while the socket is away. local shares the host's
-	// loopback, so that there two commands at a time need two ports.
-	GatewayDir  string
-	GatewayPort int
+	// The shim relays 127.0.0.1:[GatewayPort] to it, one dial per connection, and
+	// waits while the socket is away.
+	GatewayDir string
 
-	// OutputLimit is how many bytes of stdout are kept (0 means 64 MiB); the
-	// rest is read, counted and dropped.
-	OutputLimit int64
 	// WallTimeout ends the command after that time, IdleTimeout after that
 	// time without a byte on stdout or stderr; 0 means no limit. The shim
 	// keeps them, so that they hold while the bot is dead.
@@ -365,16 +358,11 @@ type Status struct {
 	// OOMKilled: something in it ran into the memory limit and was killed. It
 	// can be true with exit code 0, when only a child was hit.
 	OOMKilled bool
-	// Truncated: more than the spec's OutputLimit was written to stdout.
+	// Truncated: more than OutputLimit was written to stdout.
 	Truncated bool
-	// StartedAt, FirstByteAt (of stdout) and FinishedAt are zero while they
-	// have not happened.
-	StartedAt   time.Time
-	FirstByteAt time.Time
-	FinishedAt  time.Time
-	// OutputBytes is what was written to stdout, dropped bytes included
-	// (while it runs: what was kept so far).
-	OutputBytes int64
+	// StartedAt and FinishedAt are zero while they have not happened.
+	StartedAt  time.Time
+	FinishedAt time.Time
 	// Stderr is the last 4 KiB of stderr.
 	Stderr string
 }
@@ -405,8 +393,8 @@ func (s Spec) Validate(name string) error {
 		return errors.New("sandbox: spec has no command")
 	case !filepath.IsAbs(s.RunDir):
 		return fmt.Errorf("sandbox: run directory %q is not absolute", s.RunDir)
-	case !filepath.IsAbs(s.Workspace.Dir):
-		return fmt.Errorf("sandbox: workspace %q is not absolute", s.Workspace.Dir)
+	case !filepath.IsAbs(s.Workspace):
+		return fmt.Errorf("sandbox: workspace %q is not absolute", s.Workspace)
 	case s.Dir != "" && !filepath.IsLocal(s.Dir):
 		return fmt.Errorf("sandbox: working directory %q leaves the workspace", s.Dir)
 	case s.GatewayDir != "" && !filepath.IsAbs(s.GatewayDir):

@@ -50,7 +50,7 @@ func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
 func forgetRun(ctx context.Context, tx *Tx, id run.ID) error {
 	const starts = `(SELECT name FROM spend_starts WHERE name >= ?1 || '-' AND name < ?1 || '.')`
 	for _, query := range []string{
-		`DELETE FROM spend_requests WHERE start IN ` + starts,
+		`DELETE FROM spend_models WHERE start IN ` + starts,
 		`DELETE FROM spend_refusals WHERE start IN ` + starts,
 		`DELETE FROM spend_hosts WHERE start IN ` + starts,
 		`DELETE FROM spend_starts WHERE name IN ` + starts,

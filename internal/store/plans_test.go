@@ -73,11 +73,10 @@ func TestReplacedRunIsForgotten(t *testing.T) {
 		if err := l.Begin(t.Context(), spend.Start{Name: name, Scopes: scopes}); err != nil {
 			t.Fatal(err)
 		}
-		request, err := l.Admit(t.Context(), name, "m")
-		err = errors.Join(err, l.Settle(t.Context(), request, spend.Charge{Cost: 5}))
+		charged := l.Charge(t.Context(), name, spend.Charge{Model: "m", Cost: 5})
 		refused := l.Refuse(t.Context(), name, spend.Refusal{Reason: "no"})
 		reached := l.Reach(t.Context(), name, run.HostUse{Host: "h", Count: 1})
-		if err := errors.Join(err, refused, reached); err != nil {
+		if err := errors.Join(charged, refused, reached); err != nil {
 			t.Fatal(err)
 		}
 	}

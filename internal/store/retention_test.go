@@ -84,13 +84,11 @@ func TestPruneRuns(t *testing.T) {
 		start, ledger := string(id)+"-1", st.Spend()
 		must(ledger.Begin(ctx, spend.Start{Name: start, Scopes: []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0),
 			spend.IssueScope(r.IssueNode, 0), day(old)}}))
-		request, err := ledger.Admit(ctx, start, "m")
-		must(err, ledger.Settle(ctx, request, spend.Charge{Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
+		must(ledger.Charge(ctx, start, spend.Charge{Model: "m", Cost: 5}), ledger.Refuse(ctx, start, spend.Refusal{Reason: "r"}),
 			ledger.Reach(ctx, start, run.HostUse{Host: "h", Count: 1}))
 	}
 	must(st.Spend().Begin(ctx, spend.Start{Name: "r-11-2", Scopes: []spend.Scope{day(old.AddDate(0, 0, 1))}}))
-	_, err := st.Spend().Admit(ctx, "r-11-2", "m")
-	must(err)
+	must(st.Spend().Charge(ctx, "r-11-2", spend.Charge{Model: "m"}))
 	for n, at := range []time.Time{old, young} {
 		_, err := st.BeginEffect(ctx, fmt.Sprintf("comment::%d", n), "", "comment", nil, at)
 		must(err)
@@ -112,7 +110,7 @@ func TestPruneRuns(t *testing.T) {
 	if got, err := st.Prune(ctx, old.AddDate(0, 0, 1).Add(store.KeepRuns)); err != nil || got != (store.Pruned{Runs: 2}) {
 		t.Errorf("pruned %+v, %v", got, err)
 	}
-	want := map[string]int{"runs": 1, "effects": 1, "inputs": 0, "spend_starts": 2, "spend_requests": 2, "spend_hosts": 1,
+	want := map[string]int{"runs": 1, "effects": 1, "inputs": 0, "spend_starts": 2, "spend_models": 2, "spend_hosts": 1,
 		"spend_refusals": 1, "spend_totals": 4} // of the run, its task, its issue and a day
 	if diff := cmp.Diff(want, rows(t, st)); diff != "" {
 		t.Errorf("rows that stay (-want +got):\n%s", diff)
@@ -136,7 +134,7 @@ func end(t testing.TB, st *store.Store, id run.ID, state []byte) {
 func rows(t testing.TB, st *store.Store) map[string]int {
 	t.Helper()
 	n := map[string]int{}
-	for _, table := range []string{"runs", "effects", "inputs", "spend_starts", "spend_requests", "spend_hosts", "spend_refusals", "spend_totals"} {
+	for _, table := range []string{"runs", "effects", "inputs", "spend_starts", "spend_models", "spend_hosts", "spend_refusals", "spend_totals"} {
 		var count int
 		if err := st.DB().QueryRowContext(t.Context(), "SELECT count(*) FROM "+table).Scan(&count); err != nil {
 			t.Fatal(err)

@@ -109,27 +109,24 @@ CREATE TABLE spend_starts (
     ended  INTEGER NOT NULL DEFAULT 0 CHECK (ended IN (0, 1))
 ) STRICT;
 
-CREATE TABLE spend_requests (
-    id      INTEGER PRIMARY KEY,
-    start   TEXT    NOT NULL REFERENCES spend_starts (name),
-    model   TEXT    NOT NULL,
-    -- What was reserved, and once it is settled what it did cost.
-    cost    INTEGER NOT NULL,
-    settled INTEGER NOT NULL DEFAULT 0 CHECK (settled IN (0, 1)),
-    input            INTEGER NOT NULL DEFAULT 0,
-    output           INTEGER NOT NULL DEFAULT 0,
-    cache_read       INTEGER NOT NULL DEFAULT 0,
-    cache_write      INTEGER NOT NULL DEFAULT 0,
-    cache_write_long INTEGER NOT NULL DEFAULT 0
-) STRICT;
-
-CREATE INDEX spend_requests_by_start ON spend_requests (start);
-
--- The sum of the costs above, and their number, by what they are charged to.
-CREATE TABLE spend_totals (
-    scope    TEXT    NOT NULL PRIMARY KEY,
+-- What starts used.
+CREATE TABLE spend_models (
+    start    TEXT    NOT NULL REFERENCES spend_starts (name),
+    model    TEXT    NOT NULL,
+    requests INTEGER NOT NULL,
     cost     INTEGER NOT NULL,
-    requests INTEGER NOT NULL
+    input            INTEGER NOT NULL,
+    output           INTEGER NOT NULL,
+    cache_read       INTEGER NOT NULL,
+    cache_write      INTEGER NOT NULL,
+    cache_write_long INTEGER NOT NULL,
+    PRIMARY KEY (start, model)
+) STRICT, WITHOUT ROWID;
+
+-- The sum of the costs above, by what they are charged to.
+CREATE TABLE spend_totals (
+    scope TEXT    NOT NULL PRIMARY KEY,
+    cost  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE spend_refusals (

@@ -39,19 +39,6 @@ func (l *ledger) Begin(ctx context.Context, s spend.Start) error {
 	})
 }
 
-// scopes are those of a start; where it has ended only if ended asks for them.
-func scopes(ctx context.Context, q queryer, name string, ended bool) (scopes []spend.Scope, err error) {
-	var b []byte
-	err = q.QueryRowContext(ctx, `SELECT scopes FROM spend_starts WHERE name = ? AND ended <= ?`, name, ended).Scan(&b)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("%w: %s", spend.ErrUnknownStart, name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return scopes, json.Unmarshal(b, &scopes)
-}
-
 // Start implements spend.Ledger.
 func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
 	var charged, hosts []byte
@@ -78,91 +65,44 @@ func (l *ledger) End(ctx context.Context, name string) error {
 	})
 }
 
-// Admit implements spend.Ledger.
-func (l *ledger) Admit(ctx context.Context, start, model string) (id int64, err error) {
-	err = l.inTx(ctx, "admit a request of start "+start, func(tx *Tx) error {
-		charged, err := scopes(ctx, tx, start, false)
+// Charge implements spend.Ledger.
+func (l *ledger) Charge(ctx context.Context, start string, c spend.Charge) error {
+	return l.inTx(ctx, "charge a request of start "+start, func(tx *Tx) error {
+		var b []byte
+		var scopes []spend.Scope
+		err := tx.QueryRowContext(ctx, `SELECT scopes FROM spend_starts WHERE name = ?`, start).Scan(&b)
+		if err == nil {
+			err = json.Unmarshal(b, &scopes)
+		}
 		if err != nil {
 			return err
 		}
-		for _, s := range charged {
-			spent, err := spent(ctx, tx, s.Key)
-			if err != nil {
-				return err
-			}
-			if err := spend.Over(s, spent); err != nil {
-				return err
-			}
-		}
-		// Until it is settled it counts as the run's requests did on average.
-		var usual spend.USD
-		if len(charged) > 0 {
-			err := tx.QueryRowContext(ctx, `SELECT cost / max(requests, 1) FROM spend_totals WHERE scope = ?`,
-				charged[0].Key).Scan(&usual)
-			if err != nil && !errors.Is(err, sql.ErrNoRows) {
-				return err
-			}
-		}
-		if err := tx.QueryRowContext(ctx, `INSERT INTO spend_requests (start, model, cost) VALUES (?, ?, ?) RETURNING id`,
-			start, model, usual).Scan(&id); err != nil {
-			return err
-		}
-		return charge(ctx, tx, charged, usual, 1)
-	})
-	return id, err
-}
-
-func spent(ctx context.Context, q queryer, key string) (cost spend.USD, err error) {
-	err = q.QueryRowContext(ctx, `SELECT cost FROM spend_totals WHERE scope = ?`, key).Scan(&cost)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
-	return cost, err
-}
-
-func charge(ctx context.Context, tx *Tx, scopes []spend.Scope, cost spend.USD, requests int) error {
-	for _, s := range scopes {
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO spend_totals (scope, cost, requests) VALUES (?, ?, ?)
-			ON CONFLICT (scope) DO UPDATE SET cost = cost + excluded.cost, requests = requests + excluded.requests`,
-			s.Key, cost, requests)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Settle implements spend.Ledger.
-func (l *ledger) Settle(ctx context.Context, id int64, c spend.Charge) error {
-	return l.inTx(ctx, fmt.Sprintf("settle request %d", id), func(tx *Tx) error {
-		var start string
-		var before spend.USD
-		if err := tx.QueryRowContext(ctx, `SELECT start, cost FROM spend_requests WHERE id = ?`, id).Scan(&start,
-			&before); err != nil {
-			return err
-		}
-		charged, err := scopes(ctx, tx, start, true)
-		if err != nil {
-			return err
-		}
+		t := c.Tokens
 		_, err = tx.ExecContext(ctx, `
-			UPDATE spend_requests SET settled = 1, cost = ?, input = ?, output = ?, cache_read = ?, cache_write = ?, cache_write_long = ? WHERE id = ?`,
-			c.Cost, c.Tokens.Input, c.Tokens.Output, c.Tokens.CacheRead, c.Tokens.CacheWrite, c.Tokens.CacheWriteLong, id)
-		if err != nil {
-			return err
+			INSERT INTO spend_models (start, model, requests, cost, input, output, cache_read, cache_write, cache_write_long)
+			VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (start, model) DO UPDATE SET requests = requests + 1, cost = cost + excluded.cost,
+				input = input + excluded.input, output = output + excluded.output, cache_read = cache_read + excluded.cache_read,
+				cache_write = cache_write + excluded.cache_write, cache_write_long = cache_write_long + excluded.cache_write_long`,
+			start, c.Model, c.Cost, t.Input, t.Output, t.CacheRead, t.CacheWrite, t.CacheWriteLong)
+		for _, s := range scopes {
+			if err == nil {
+				_, err = tx.ExecContext(ctx, `
+					INSERT INTO spend_totals (scope, cost) VALUES (?, ?) ON CONFLICT (scope) DO UPDATE SET cost = cost + excluded.cost`,
+					s.Key, c.Cost)
+			}
 		}
-		return charge(ctx, tx, charged, c.Cost-before, 0)
+		return err
 	})
 }
 
 // Refuse implements spend.Ledger.
 func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) error {
 	return l.inTx(ctx, "note a refusal of start "+start, func(tx *Tx) error {
-		if _, err := scopes(ctx, tx, start, true); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO spend_refusals (start, reason, budget) VALUES (?, ?, ?) ON CONFLICT DO NOTHING`, start, r.Reason, r.Budget)
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO spend_refusals (start, reason, budget) SELECT ?1, ?2, ?3
+			WHERE (SELECT count(*) FROM spend_refusals WHERE start = ?1 AND budget = ?3) < ?4 ON CONFLICT DO NOTHING`,
+			start, r.Reason, r.Budget, spend.MaxRefusals)
 		return err
 	})
 }
@@ -170,13 +110,13 @@ func (l *ledger) Refuse(ctx context.Context, start string, r spend.Refusal) erro
 // Reach implements spend.Ledger.
 func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
 	return l.inTx(ctx, "note a host of start "+start, func(tx *Tx) error {
-		if _, err := scopes(ctx, tx, start, true); err != nil {
-			return err
-		}
 		_, err := tx.ExecContext(ctx, `
-			INSERT INTO spend_hosts (start, host, blocked, count, sent, received) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (start, host, blocked) DO UPDATE SET count = excluded.count, sent = excluded.sent, received = excluded.received`,
-			start, u.Host, u.Blocked, u.Count, u.Sent, u.Received)
+			INSERT INTO spend_hosts (start, host, blocked, count, sent, received)
+			SELECT ?1, CASE WHEN EXISTS (SELECT 1 FROM spend_hosts WHERE start = ?1 AND host = ?2 AND blocked = ?3)
+				OR (SELECT count(*) FROM spend_hosts WHERE start = ?1) < ?7 THEN ?2 ELSE ?8 END, ?3, ?4, ?5, ?6 WHERE true
+			ON CONFLICT (start, host, blocked) DO UPDATE SET count = count + excluded.count, sent = sent + excluded.sent,
+				received = received + excluded.received`,
+			start, u.Host, u.Blocked, u.Count, u.Sent, u.Received, spend.MaxHosts, run.OtherHosts)
 		return err
 	})
 }
@@ -202,8 +142,8 @@ func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err 
 
 func modelUses(ctx context.Context, tx *Tx, start string) (uses []spend.ModelUse, err error) {
 	rows, err := tx.QueryContext(ctx, `
-		SELECT model, count(*), sum(1 - settled), sum(cost), sum(input), sum(output), sum(cache_read), sum(cache_write), sum(cache_write_long)
-		FROM spend_requests WHERE start = ? GROUP BY model ORDER BY model`, start)
+		SELECT model, requests, cost, input, output, cache_read, cache_write, cache_write_long
+		FROM spend_models WHERE start = ? ORDER BY model`, start)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +151,7 @@ func modelUses(ctx context.Context, tx *Tx, start string) (uses []spend.ModelUse
 	for rows.Next() {
 		var m spend.ModelUse
 		t := &m.Tokens
-		if err := rows.Scan(&m.Model, &m.Requests, &m.Open, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite,
+		if err := rows.Scan(&m.Model, &m.Requests, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite,
 			&t.CacheWriteLong); err != nil {
 			return nil, err
 		}
@@ -254,8 +194,9 @@ func hostUses(ctx context.Context, tx *Tx, start string) (uses []run.HostUse, er
 
 // Spent implements spend.Ledger.
 func (l *ledger) Spent(ctx context.Context, key string) (spend.USD, error) {
-	cost, err := spent(ctx, l.store.reader, key)
-	if err != nil {
+	var cost spend.USD
+	err := l.store.reader.QueryRowContext(ctx, `SELECT cost FROM spend_totals WHERE scope = ?`, key).Scan(&cost)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("sum up %s: %w", key, err)
 	}
 	return cost, nil

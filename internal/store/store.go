@@ -44,7 +44,7 @@ const (
 )
 
 // schemaVersion is the user_version of a file with the tables of schema.
-const schemaVersion = 3
+const schemaVersion = 4
 
 //go:embed schema.sql
 var schema string

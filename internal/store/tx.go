@@ -16,15 +16,10 @@ type Tx struct {
 // AfterCommit has f called once the transaction is committed; if it is not, never.
 func (t *Tx) AfterCommit(f func()) { t.committed = append(t.committed, f) }
 
-// queryer and rowsQueryer are a pool of connections or a transaction.
-type (
-	queryer interface {
-		QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-	}
-	rowsQueryer interface {
-		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	}
-)
+// rowsQueryer is a pool of connections or a transaction.
+type rowsQueryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
 
 // inTx runs f in a transaction of the pool; see Store.InTx.
 func inTx(ctx context.Context, db *sql.DB, f func(tx *Tx) error) (err error) {

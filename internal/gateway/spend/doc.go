@@ -6,9 +6,9 @@
 // Invariants:
 //
 //   - A request is let through where no budget that holds for it is used up, and charged
-//     when its cost is known. Until then it counts, on disk, as the run's requests did on
-//     average; so it does after a process that died in between.
-//   - A budget is overrun at most by what the requests under way cost.
+//     when its cost is known.
+//   - A budget is overrun at most by what the requests under way cost; what is under way
+//     when the process dies is not charged.
 //   - An answer that breaks off is charged all that was asked for.
 //   - A host is noted before it is reached. A start that has ended has no
 //     connection to any, and its report then says how often and how much.

@@ -60,8 +60,9 @@ func (s Start) Limited() bool {
 	return slices.ContainsFunc(s.Scopes, func(scope Scope) bool { return scope.Limit > 0 })
 }
 
-// Charge is what a request came to.
+// Charge is what a request to a model came to.
 type Charge struct {
+	Model  string
 	Tokens Tokens
 	Cost   USD
 }
@@ -77,11 +78,8 @@ type Refusal struct {
 type ModelUse struct {
 	Model    string
 	Requests int
-	// Open counts the requests whose end is not known (yet): in Cost with what the
-	// run's requests cost on average, in Tokens not at all.
-	Open   int
-	Tokens Tokens
-	Cost   USD
+	Tokens   Tokens
+	Cost     USD
 }
 
 // Report is what a start used and was refused.
@@ -153,6 +151,14 @@ func (e *OverError) Error() string {
 	return fmt.Sprintf("budget exhausted: of the %s%s%s %s are spent", e.Scope.Limit, forScope, name(e.Scope.Key), e.Spent)
 }
 
+// What is kept of one start, which chooses what it asks for.
+const (
+	// MaxRefusals bounds the different refusals of each kind.
+	MaxRefusals = 20
+	// MaxHosts bounds the different hosts and reasons.
+	MaxHosts = 60
+)
+
 // Ledger is the book that is kept of starts and requests. What its methods did
 // when they return is still there when the process is killed the moment after.
 // It is safe for concurrent use, also by several processes where they share it.
@@ -161,30 +167,18 @@ type Ledger interface {
 	Begin(ctx context.Context, s Start) error
 	// Start finds one that was begun and has not ended; otherwise ErrUnknownStart.
 	Start(ctx context.Context, name string) (Start, error)
-	// End closes a start: no more is admitted for it, but what was can be settled.
+	// End closes a start.
 	End(ctx context.Context, name string) error
-	// Admit opens a request, unless a budget of the start is used up: then the error is an
-	// *OverError. Until Settle is asked for the id, it counts in every scope of the start as
-	// the requests of the first one did on average.
-	Admit(ctx context.Context, start, model string) (id int64, err error)
-	// Settle puts the charge in the place of what was counted or settled before.
-	Settle(ctx context.Context, id int64, c Charge) error
-	// Refuse notes that a request of the start was refused.
+	// Charge adds a request to what its start used, and its cost to every scope of that.
+	Charge(ctx context.Context, start string, c Charge) error
+	// Refuse notes that a request of the start was refused, up to MaxRefusals of each kind.
 	Refuse(ctx context.Context, start string, r Refusal) error
-	// Reach notes what a start had to do with a host so far, in the place of what
-	// was noted of the same host with the same reason for blocking it.
+	// Reach adds to what a start had to do with a host for the same reason. Beyond MaxHosts
+	// hosts are counted together.
 	Reach(ctx context.Context, start string, u run.HostUse) error
 	// Report says what a start used and was refused; of one that is not known,
 	// nothing.
 	Report(ctx context.Context, start string) (Report, error)
 	// Spent is what is spent in a scope.
 	Spent(ctx context.Context, key string) (USD, error)
-}
-
-// Over is the error of a scope that is used up; nil where it is not. It is for ledgers.
-func Over(s Scope, spent USD) error {
-	if s.Limit <= 0 || spent < s.Limit {
-		return nil
-	}
-	return &OverError{Scope: s, Spent: spent}
 }

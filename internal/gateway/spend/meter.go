@@ -3,6 +3,8 @@ package spend
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,10 +13,7 @@ import (
 )
 
 const (
-	// maxRefusals bounds the different refusals of each kind that are kept of one
-	// start: an agent chooses what it asks for.
-	maxRefusals = 20
-	// maxReason bounds the words of one, in bytes.
+	// maxReason bounds the words of a refusal, in bytes.
 	maxReason = 2000
 	// writeTimeout bounds the writing of a charge, a refusal or a host, which goes on
 	// where the request that it is for was cut off.
@@ -28,18 +27,15 @@ type Meter struct {
 	prices run.Prices
 
 	mu sync.Mutex
-	// open counts the admissions of this process that are not settled, by start.
-	open    map[string]int
-	refused map[string]map[Refusal]bool
-
-	hosts *hosts
+	// requests counts those that are under way, by start, and passages holds the
+	// connections that are open.
+	requests map[string]int
+	passages map[*Passage]bool
 }
 
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
-	return &Meter{
-		ledger: l, prices: p, open: map[string]int{}, refused: map[string]map[Refusal]bool{}, hosts: newHosts(l),
-	}
+	return &Meter{ledger: l, prices: p, requests: map[string]int{}, passages: map[*Passage]bool{}}
 }
 
 // Begin opens a start; see Ledger.
@@ -50,40 +46,63 @@ func (m *Meter) Start(ctx context.Context, name string) (Start, error) {
 	return m.ledger.Start(ctx, name)
 }
 
-// End closes a start; see Ledger. Its connections to hosts are ended.
+// End closes a start; see Ledger. Its connections to hosts are ended, and waited for.
 func (m *Meter) End(ctx context.Context, name string) error {
-	m.mu.Lock()
-	delete(m.refused, name)
-	m.mu.Unlock()
 	if err := m.ledger.End(ctx, name); err != nil {
 		return err
 	}
-	return m.hosts.end(ctx, name)
+	m.mu.Lock()
+	open := slices.DeleteFunc(slices.Collect(maps.Keys(m.passages)), func(p *Passage) bool { return p.start != name })
+	m.mu.Unlock()
+	for _, p := range open {
+		p.cancel()
+	}
+	for _, p := range open {
+		select {
+		case <-p.closed:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the connections of start %s: %w", name, context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
-// Report says what a start used, reached and was refused. Of one that goes on, or
-// that a crash cut short, it may count fewer connections than there were; it
-// leaves out no host.
+// Report says what a start used, reached and was refused. Of one that goes on it may
+// count fewer bytes than there were; it leaves out no host.
 func (m *Meter) Report(ctx context.Context, start string) (Report, error) {
 	return m.ledger.Report(ctx, start)
 }
 
 // Block notes that a start was kept from a host, and why.
 func (m *Meter) Block(ctx context.Context, start, host, reason string) error {
-	return m.hosts.add(ctx, start, run.HostUse{Host: host, Blocked: reason, Count: 1})
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
+	return m.ledger.Reach(ctx, start, run.HostUse{Host: host, Blocked: reason, Count: 1})
+}
+
+// Passage is a connection of a start to a host.
+type Passage struct {
+	meter       *Meter
+	start, host string
+	cancel      context.CancelFunc
+	closed      chan struct{}
 }
 
 // Pass notes that a start has a connection to a host. The context that it gives
 // ends with the start; then, and in any case once, the connection is to be closed
 // and the passage too. A start that has ended gets ErrUnknownStart.
 func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context.Context, error) {
-	p, ctx := m.hosts.open(ctx, start, host)
+	ctx, cancel := context.WithCancel(ctx)
+	p := &Passage{meter: m, start: start, host: host, cancel: cancel, closed: make(chan struct{})}
+	m.mu.Lock()
+	m.passages[p] = true
+	m.mu.Unlock()
 	// Asked after it is among those that the end of the start ends.
-	asked, cancel := toWrite(ctx)
-	defer cancel()
+	asked, done := toWrite(ctx)
+	defer done()
 	_, err := m.ledger.Start(asked, start)
 	if err == nil {
-		err = m.hosts.add(ctx, start, run.HostUse{Host: host, Count: 1})
+		err = m.ledger.Reach(asked, start, run.HostUse{Host: host, Count: 1})
 	}
 	if err != nil {
 		p.leave()
@@ -92,11 +111,28 @@ func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context
 	return p, ctx, nil
 }
 
+// Close notes how many bytes went over the connection, which is closed.
+func (p *Passage) Close(ctx context.Context, sent, received int64) {
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
+	// Where it fails the report lacks the bytes.
+	_ = p.meter.ledger.Reach(ctx, p.start, run.HostUse{Host: p.host, Sent: sent, Received: received})
+	p.leave()
+}
+
+func (p *Passage) leave() {
+	p.cancel()
+	p.meter.mu.Lock()
+	defer p.meter.mu.Unlock()
+	delete(p.meter.passages, p)
+	close(p.closed)
+}
+
 // Exhausted says whether a start was refused a request for want of money and
 // has none under way: nothing more is to come of it.
 func (m *Meter) Exhausted(ctx context.Context, start string) (bool, error) {
 	m.mu.Lock()
-	open := m.open[start]
+	open := m.requests[start]
 	m.mu.Unlock()
 	if open > 0 {
 		return false, nil
@@ -111,27 +147,9 @@ func (m *Meter) Exhausted(ctx context.Context, start string) (bool, error) {
 
 // Refuse notes that a request was refused, for the report.
 func (m *Meter) Refuse(ctx context.Context, start string, r Refusal) error {
-	m.mu.Lock()
-	known := m.refused[start]
-	if known == nil {
-		known = map[Refusal]bool{}
-		m.refused[start] = known
-	}
 	if len(r.Reason) > maxReason {
 		r.Reason = strings.ToValidUTF8(r.Reason[:maxReason], "") + "…"
 	}
-	alike := 0
-	for other := range known {
-		if other.Budget == r.Budget {
-			alike++
-		}
-	}
-	if known[r] || alike >= maxRefusals {
-		m.mu.Unlock()
-		return nil
-	}
-	known[r] = true
-	m.mu.Unlock()
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
 	return m.ledger.Refuse(ctx, start, r)
@@ -155,12 +173,10 @@ func (e *UnpricedError) Error() string {
 
 // Admission is a request that may be sent.
 type Admission struct {
-	meter   *Meter
-	id      int64
-	start   string
-	price   run.Price
-	req     Request
-	settled bool
+	meter *Meter
+	start string
+	price run.Price
+	req   Request
 }
 
 // Admit lets a request through, which is then to be sent and settled, unless a budget is
@@ -172,36 +188,39 @@ func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, erro
 	if !known && s.Limited() {
 		return nil, &UnpricedError{r.Model}
 	}
-	m.mu.Lock()
-	m.open[s.Name]++
-	m.mu.Unlock()
-	id, err := m.ledger.Admit(ctx, s.Name, r.Model)
-	if err != nil {
-		m.leave(s.Name)
-		return nil, err
+	for _, scope := range s.Scopes {
+		if scope.Limit <= 0 {
+			continue
+		}
+		spent, err := m.ledger.Spent(ctx, scope.Key)
+		if err != nil {
+			return nil, err
+		}
+		if spent >= scope.Limit {
+			return nil, &OverError{Scope: scope, Spent: spent}
+		}
 	}
-	return &Admission{meter: m, id: id, start: s.Name, price: price, req: r}, nil
-}
-
-// leave notes that a request of a start is not under way any longer.
-func (m *Meter) leave(start string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open[start]--; m.open[start] <= 0 {
-		delete(m.open, start)
-	}
+	m.requests[s.Name]++
+	return &Admission{meter: m, start: s.Name, price: price, req: r}, nil
 }
 
-// Settle writes down what the request came to. It may be called again when more
-// is known, but not at the same time.
+// Settle writes down, once, what the request came to. One that used nothing leaves no trace.
 func (a *Admission) Settle(ctx context.Context, u Use) error {
+	defer func() {
+		a.meter.mu.Lock()
+		defer a.meter.mu.Unlock()
+		if a.meter.requests[a.start]--; a.meter.requests[a.start] <= 0 {
+			delete(a.meter.requests, a.start)
+		}
+	}()
+	if u == (Use{}) {
+		return nil
+	}
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
-	if !a.settled {
-		a.settled = true
-		defer a.meter.leave(a.start)
-	}
-	return a.meter.ledger.Settle(ctx, a.id, Charge{u.Tokens, costOf(a.price, u)})
+	return a.meter.ledger.Charge(ctx, a.start, Charge{a.req.Model, u.Tokens, CostOf(a.price, u)})
 }
 
 // SettleCut writes down what a request came to whose answer broke off: the output that it

@@ -36,16 +36,6 @@ type Tokens struct {
 	CacheWriteLong int64
 }
 
-// Add returns the sum of t and o.
-func (t Tokens) Add(o Tokens) Tokens {
-	t.Input += o.Input
-	t.Output += o.Output
-	t.CacheRead += o.CacheRead
-	t.CacheWrite += o.CacheWrite
-	t.CacheWriteLong += o.CacheWriteLong
-	return t
-}
-
 // Use is what one request consumed, and what else its provider charges for it.
 type Use struct {
 	Tokens
@@ -86,8 +76,8 @@ func factors(input int64) (in, out float64) {
 	return 1, 1
 }
 
-// costOf is the price of one request.
-func costOf(p run.Price, u Use) USD {
+// CostOf is the price of one request.
+func CostOf(p run.Price, u Use) USD {
 	t, times := u.Tokens, max(u.Times, 1)
 	in, out := factors(t.Input + t.CacheRead + t.CacheWrite + t.CacheWriteLong)
 	in, out = in*times, out*times

@@ -1,9 +1,9 @@
 package spend_test
 
 import (
+	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -24,51 +24,62 @@ func prices() run.Prices {
 	return run.Prices{"m": {Input: 0.001, Output: 0.002, CacheRead: 0.001, CacheWrite: 0.001}}
 }
 
-func TestAdmission(t *testing.T) {
-	t.Parallel()
-	m := spend.NewMeter(spendtest.Open(t, t.TempDir()), prices())
-	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000)}}
-	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
-	for _, s := range []spend.Start{limited, free} {
+// begin opens a meter over the ledger in a directory, and starts in it.
+func begin(t *testing.T, dir string, starts ...spend.Start) *spend.Meter {
+	t.Helper()
+	m := spend.NewMeter(spendtest.Open(t, dir), prices())
+	for _, s := range starts {
 		if err := m.Begin(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return m
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000), spend.TaskScope("r1", "T1", 0)}}
+	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
+	m := begin(t, t.TempDir(), limited, free)
 	if _, err := m.Admit(t.Context(), limited, spend.Request{Model: "other"}); err == nil ||
 		!strings.Contains(err.Error(), `model "other"`) {
 		t.Errorf("a model without a price under a budget: %v", err)
 	}
-	a, err := m.Admit(t.Context(), free, spend.Request{Model: "other", Input: 10, Output: 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: 9, Output: 3}}); err != nil {
-		t.Fatal(err)
+	// Under a budget or not, of a known price or not: what was used is written down.
+	for _, r := range []struct {
+		start spend.Start
+		model string
+		used  spend.Tokens
+	}{
+		{free, "other", spend.Tokens{Input: 9, Output: 3}},
+		{free, "other", spend.Tokens{}}, // failed, and leaves no trace
+		{limited, "m", spend.Tokens{Input: 100, Output: 50, CacheRead: 10}},
+	} {
+		a, err := m.Admit(t.Context(), r.start, spend.Request{Model: r.model, Input: 100, Output: 400})
+		if err == nil {
+			err = a.Settle(t.Context(), spend.Use{Tokens: r.used})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	got, err := m.Report(t.Context(), "r2-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(run.Usage{InputTokens: 9, OutputTokens: 3, Turns: 1}, got.Usage()); diff != "" {
-		t.Error(diff)
-	}
-	if a, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 100, Output: 400}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: 100, Output: 50, CacheRead: 10}}); err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(run.Usage{InputTokens: 9, OutputTokens: 3, Turns: 1}, got.Usage()); diff != "" || err != nil {
+		t.Error(diff, err)
 	}
 	under, err := m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 700, Output: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: "no money", Budget: true}); err != nil {
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // as where the client has gone
+	if err := m.Refuse(gone, "r1-1", spend.Refusal{Reason: strings.Repeat("y", 100_000), Budget: true}); err != nil {
 		t.Fatal(err)
 	}
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || exhausted {
 		t.Errorf("exhausted %t, %v with a request under way", exhausted, err)
 	}
-	if err := under.SettleCut(t.Context(), spend.Use{}); err != nil {
+	if err := under.SettleCut(gone, spend.Use{}); err != nil {
 		t.Fatal(err)
 	}
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || !exhausted {
@@ -76,56 +87,17 @@ func TestAdmission(t *testing.T) {
 	}
 	_, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 1})
 	over, ok := errors.AsType[*spend.OverError](err)
-	if !ok || over.Spent != 1110 || !strings.Contains(err.Error(), "budget exhausted") {
+	if !ok || over.Spent != 1110 || over.Scope != limited.Scopes[0] || !strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("%v", err)
 	}
-	if err := m.End(t.Context(), "r1-1"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := m.Admit(t.Context(), limited, spend.Request{Model: "m"}); !errors.Is(err, spend.ErrUnknownStart) {
-		t.Errorf("a start that has ended: %v", err)
-	}
-}
-
-// An agent chooses what it is refused for.
-func TestRefusalsAreBounded(t *testing.T) {
-	t.Parallel()
-	m := spend.NewMeter(spendtest.Open(t, t.TempDir()), prices())
-	if err := m.Begin(t.Context(), spend.Start{Name: "r1-1"}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 1000 {
-		if err := m.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: strings.Repeat("x", i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// So are amounts and the names of models, which it chooses too.
-	for i := range 1000 {
-		reason := "money"
-		if i > 0 {
-			reason = fmt.Sprintf("money %d%s", i, strings.Repeat("y", 100_000))
-		}
-		if err := m.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: reason, Budget: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r, err := m.Report(t.Context(), "r1-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reason, over := r.OverBudget(); len(r.Refused) != 40 || !over || reason != "money" {
-		t.Errorf("%d refusals, over budget %t: %q", len(r.Refused), over, reason)
-	}
-	for _, refused := range r.Refused {
-		if len(refused.Reason) > 2100 {
-			t.Errorf("a reason of %d bytes", len(refused.Reason))
-		}
+	if r, err := m.Report(t.Context(), "r1-1"); err != nil || len(r.Refused) != 1 || len(r.Refused[0].Reason) > 2100 {
+		t.Errorf("%+v, %v", r.Refused, err)
 	}
 }
 
 // Whatever runs at the same time, whatever it turns out to cost, and however often the process
-// is killed: a budget lets nothing through once it is used up, is overrun by no more than what
-// was under way then, and what was charged never falls short of what is known to be used.
+// is killed: a budget lets nothing through once it is used up, and is overrun by no more than
+// what was under way then. What is known to be used is charged.
 func TestBudgetStopsTheRun(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -187,41 +159,22 @@ func TestBudgetStopsTheRun(t *testing.T) {
 	})
 }
 
-func TestLongPromptsAndCaches(t *testing.T) {
+func TestCostOf(t *testing.T) {
 	t.Parallel()
-	list := run.Prices{"m": {Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}}
+	price := run.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
 	for _, tt := range []struct {
-		name string
-		used spend.Tokens
+		used spend.Use
 		want float64
 	}{
-		{
-			"all kinds", spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000},
-			0.003 + 0.0015 + 0.003 + 0.0075,
-		},
-		{"cached for an hour", spend.Tokens{CacheWriteLong: 1000}, 0.006},
-		{"a long prompt", spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000}, 0.6 + 0.0600006 + 0.0225},
-		{"nothing", spend.Tokens{}, 0},
-		{"less than nothing", spend.Tokens{Input: -5, Output: -5}, 0},
+		{spend.Use{Tokens: spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000}}, 0.003 + 0.0015 + 0.003 + 0.0075},
+		{spend.Use{Tokens: spend.Tokens{CacheWriteLong: 1000}}, 0.006},
+		{spend.Use{Tokens: spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000}}, 0.6 + 0.0600006 + 0.0225}, // long
+		{spend.Use{Tokens: spend.Tokens{Input: 1000}, Times: 2.5, Fees: spend.Dollars(1)}, 1.0075},
+		{spend.Use{}, 0},
+		{spend.Use{Tokens: spend.Tokens{Input: -5, Output: -5}}, 0},
 	} {
-		m := spend.NewMeter(spendtest.Open(t, t.TempDir()), list)
-		s := spend.Start{Name: "r1-1"}
-		if err := m.Begin(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		a, err := m.Admit(t.Context(), s, spend.Request{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Settle(t.Context(), spend.Use{Tokens: tt.used}); err != nil {
-			t.Fatal(err)
-		}
-		after, err := m.Report(t.Context(), "r1-1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := after.Models[0].Cost, spend.Dollars(tt.want); got != want {
-			t.Errorf("%s: cost %d, want %d", tt.name, got, want)
+		if got, want := spend.CostOf(price, tt.used), spend.Dollars(tt.want); got != want {
+			t.Errorf("%+v: cost %d, want %d", tt.used, got, want)
 		}
 	}
 }
@@ -256,5 +209,62 @@ func TestMatch(t *testing.T) {
 		if got := spend.Match(tt.pattern, tt.name); got != tt.want {
 			t.Errorf("%q fits %q: %t", tt.name, tt.pattern, got)
 		}
+	}
+}
+
+func TestOverTask(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		scope spend.Scope
+		want  bool
+	}{
+		"task":  {spend.TaskScope("r1", "T1", spend.Dollars(1)), true},
+		"run":   {spend.RunScope("r1", spend.Dollars(1)), false},
+		"issue": {spend.IssueScope("I_1", spend.Dollars(1)), false},
+	} {
+		err := &spend.OverError{Scope: tc.scope, Spent: spend.Dollars(2)}
+		r := spend.Report{Refused: []spend.Refusal{{Reason: "other"}, {Reason: err.Error(), Budget: true}}}
+		if got := r.OverTask(); got != tc.want {
+			t.Errorf("%s: %v for %q", name, got, err)
+		}
+	}
+	if (spend.Report{}).OverTask() {
+		t.Error("nothing was refused")
+	}
+}
+
+// A host is in the report before it is reached, and what went over a connection once that
+// ends, which it does with the start.
+func TestPassages(t *testing.T) {
+	t.Parallel()
+	m := begin(t, t.TempDir(), spend.Start{Name: "r1-1"})
+	hosts := func(want ...run.HostUse) {
+		t.Helper()
+		r, err := m.Report(t.Context(), "r1-1")
+		if diff := cmp.Diff(want, r.Hosts); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+	}
+	gone, cancel := context.WithCancelCause(t.Context())
+	p, open, err := m.Pass(t.Context(), "r1-1", "a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts(run.HostUse{Host: "a.example", Count: 1})
+	enough := errors.New("enough")
+	context.AfterFunc(open, func() { cancel(enough) }) // End waits for the connection
+	if err := m.End(gone, "r1-1"); !errors.Is(err, enough) {
+		t.Errorf("a connection that nobody closes: %v", err)
+	}
+	p.Close(gone, 3, 4)
+	if err := m.End(t.Context(), "r1-1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Block(gone, "r1-1", "b.example", "why"); err != nil {
+		t.Fatal(err)
+	}
+	hosts(run.HostUse{Host: "a.example", Count: 1, Sent: 3, Received: 4}, run.HostUse{Host: "b.example", Blocked: "why", Count: 1})
+	if _, _, err := m.Pass(t.Context(), "r1-1", "a.example"); !errors.Is(err, spend.ErrUnknownStart) {
+		t.Errorf("after the end: %v", err)
 	}
 }

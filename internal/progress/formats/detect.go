@@ -18,14 +18,12 @@ func Detect(name string, src []byte) (Format, bool) {
 		return "", false
 	case strings.HasSuffix(base, "_progress.md"):
 		return Portable, true
-	case base == "fix_plan.md" || base == "@fix_plan.md":
-		return FixPlan, true
 	}
-	m, err := parseMarkdown(Checklist, name, src)
+	f, err := Parse(Checklist, name, src)
 	if err != nil {
 		return "", false
 	}
-	format, ok := m.detect()
+	format, ok := f.detect()
 	if base == "progress.md" && format == Checklist {
 		return Progress, true
 	}
@@ -34,32 +32,26 @@ func Detect(name string, src []byte) (Format, bool) {
 
 // detect tells by the headings and tasks. What has the title of a progress file
 // and nothing of another system is ours.
-func (m *markdown) detect() (Format, bool) {
-	_, bound := m.doc.Binding()
+func (f *File) detect() (Format, bool) {
+	_, bound := f.doc.Binding()
 	has := make(map[string]bool)
-	for _, h := range m.doc.Headings() {
+	for _, h := range f.doc.Headings() {
 		has[h] = true
 	}
-	steps, numbered := false, 0
-	above := m.doc.Above()
-	for i, t := range m.view.Tasks { // of a check list, each one box
-		steps = steps || headTask(above[i]) != nil
+	numbered := 0
+	for _, t := range f.view.Tasks {
 		if specumRE().MatchString(t.Title) {
 			numbered++
 		}
 	}
-	titled := strings.HasPrefix(strings.ToLower(m.doc.Heading()), "progress:")
+	titled := strings.HasPrefix(strings.ToLower(f.doc.Heading()), "progress:")
 	switch {
 	case titled && !bound && !has["learnings"] && !has["codebase patterns"] && (has["task list"] || has["tasks completed"]):
 		return Portable, true
 	case titled, bound:
 		return Progress, true
-	case steps:
-		return Ralphex, true
-	case has["high priority"] && (has["medium priority"] || has["low priority"]):
-		return FixPlan, true
-	case numbered > 0 && 2*numbered >= len(m.view.Tasks):
+	case numbered > 0 && 2*numbered >= len(f.view.Tasks):
 		return Specum, true
 	}
-	return Checklist, len(m.view.Tasks) > 0
+	return Checklist, len(f.view.Tasks) > 0
 }

@@ -1,7 +1,6 @@
 // Package formats reads and writes back the task files of the systems people
-// come from: prd.json with progress.txt, NAME_PROGRESS.md, tasks.md with .progress.md,
-// fix_plan.md, plans with "### Task" headings, a plain list of check boxes, and
-// progress.md itself, ours and rslph's.
+// come from: prd.json with progress.txt, NAME_PROGRESS.md, tasks.md with .progress.md, a plain
+// list of check boxes, and progress.md itself, ours and rslph's.
 //
 // Its job: one view of them all (Plan), and edits by task that are written back in
 // the file's own words, so that a file follows the run it is the plan of

@@ -1,9 +1,9 @@
 package formats
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,10 +26,6 @@ const (
 	Portable Format = "portableralph"
 	// Specum is smart-ralph's tasks.md, with .progress.md beside it.
 	Specum Format = "smart-ralph"
-	// FixPlan is frankbria/ralph-claude-code's fix_plan.md.
-	FixPlan Format = "fix-plan"
-	// Ralphex is a plan of ralphex: a task is a heading, its boxes are steps.
-	Ralphex Format = "ralphex"
 	// Checklist is any text with check boxes, such as an issue.
 	Checklist Format = "checklist"
 )
@@ -69,12 +65,7 @@ type Task struct {
 }
 
 // Key is the id of a task in the file that it came from: Origin, else ID.
-func (t Task) Key() string {
-	if t.Origin != "" {
-		return t.Origin
-	}
-	return t.ID
-}
+func (t *Task) Key() string { return cmp.Or(t.Origin, t.ID) }
 
 var (
 	ownRE    = strs.Lazy(`^T[1-9]\d{0,5}$`)
@@ -86,6 +77,21 @@ var (
 func isOrigin(s string) bool {
 	return strings.ContainsAny(s, "0123456789") && originRE().MatchString("["+s+"] ")
 }
+
+// peel takes off the front of a title what an expression finds there, and gives its first
+// group. A title is never left empty.
+func (t *Task) peel(re *regexp.Regexp) string {
+	at := re.FindStringSubmatchIndex(t.Title)
+	if at == nil || at[1] == len(t.Title) {
+		return ""
+	}
+	word := t.Title[at[2]:at[3]]
+	t.Title = t.Title[at[1]:]
+	return word
+}
+
+// maxPriority is the last priority that a task of a run can have.
+const maxPriority = 9
 
 // RunTasks are the tasks as a run has them: the id that one has in its file stands in
 // brackets before the title.
@@ -100,9 +106,7 @@ func (p *Plan) RunTasks() []run.Task {
 		case isOrigin(key):
 			r.Title = "[" + key + "] " + r.Title
 		}
-		if r.Priority = min(r.Priority, maxPriority); r.Status == run.TaskInProgress {
-			r.Status = run.TaskOpen
-		}
+		r.Priority = min(r.Priority, maxPriority)
 		if r.Status != run.TaskBlocked && r.Status != run.TaskSkipped {
 			r.Reason = ""
 		}
@@ -111,26 +115,11 @@ func (p *Plan) RunTasks() []run.Task {
 	return out
 }
 
-// maxPriority is the last priority that a task of a run can have.
-const maxPriority = 9
-
-// Counts of a plan's tasks by status. Open includes those in progress.
-type Counts struct{ Total, Done, Open, Blocked, Skipped int }
-
-// Counts counts the tasks.
-func (p *Plan) Counts() Counts {
-	c := Counts{Total: len(p.Tasks)}
+// Counts is how many of a plan's tasks there are of each status.
+func (p *Plan) Counts() map[run.TaskStatus]int {
+	c := make(map[run.TaskStatus]int)
 	for _, t := range p.Tasks {
-		switch t.Status {
-		case run.TaskDone:
-			c.Done++
-		case run.TaskBlocked:
-			c.Blocked++
-		case run.TaskSkipped:
-			c.Skipped++
-		case run.TaskOpen, run.TaskInProgress, run.TaskInReview:
-			c.Open++
-		}
+		c[t.Status]++
 	}
 	return c
 }
@@ -138,17 +127,7 @@ func (p *Plan) Counts() Counts {
 // Done says whether there are tasks and each of them is done or skipped.
 func (p *Plan) Done() bool {
 	c := p.Counts()
-	return c.Total > 0 && c.Done+c.Skipped == c.Total
-}
-
-// source is a task file of one kind.
-type source interface {
-	bytes() []byte
-	plan() Plan
-	// text is what an agent reads of it.
-	text() string
-	// apply makes changes, all or none.
-	apply(changes []progress.Mark) error
+	return len(p.Tasks) > 0 && c[run.TaskDone]+c[run.TaskSkipped] == len(p.Tasks)
 }
 
 // File is a task file that was read, with its companion if it has one. It is
@@ -156,7 +135,9 @@ type source interface {
 type File struct {
 	name   string
 	format Format
-	src    source
+	doc    *progress.Doc // of a file in Markdown
+	prd    *prd          // of any other
+	view   Plan
 	// notes is the companion: nil where the format has none or it was not
 	// attached.
 	notes []byte
@@ -166,16 +147,16 @@ type File struct {
 // cannot be worked with is a *run.UserError that says where and what to do.
 func Parse(format Format, name string, src []byte) (*File, error) {
 	f := &File{name: name, format: format}
-	var err error
-	switch format {
-	case PRD:
-		f.src, err = parsePRD(name, src)
-	case Progress, Portable, Specum, FixPlan, Ralphex, Checklist:
-		f.src, err = parseMarkdown(format, name, src)
-	default:
-		err = fmt.Errorf("formats: %q is not a format", format)
+	read := f.readMarkdown
+	if format == PRD {
+		read = f.readPRD
+	} else if _, known := markdownIDs[format]; !known {
+		return nil, fmt.Errorf("formats: %q is not a format", format)
 	}
-	if err != nil {
+	if err := admit(name, src); err != nil {
+		return nil, err
+	}
+	if err := read(src); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -198,42 +179,35 @@ func (f *File) Name() string { return f.name }
 func (f *File) Format() Format { return f.format }
 
 // Bytes is the task file as it is now.
-func (f *File) Bytes() []byte { return slices.Clone(f.src.bytes()) }
-
-// Text is what an agent reads of the file: the file itself, or a prd.json in words.
-func (f *File) Text() string { return f.src.text() }
-
-// Unread is what looks like work in a file in Markdown and is not read as such.
-func (f *File) Unread() []progress.Unread {
-	if m, ok := f.src.(*markdown); ok {
-		return m.doc.Unread()
+func (f *File) Bytes() []byte {
+	if f.doc != nil {
+		return f.doc.Bytes()
 	}
-	return nil
+	return slices.Clone(f.prd.src)
 }
 
-// Files are the task file and its companion as they are now, by their names in
-// one directory.
-func (f *File) Files() map[string][]byte {
-	files := map[string][]byte{path.Base(f.name): f.Bytes()}
-	if f.notes != nil {
-		files[f.format.Companion()] = slices.Clone(f.notes)
+// Notes is the companion as it is now, nil for none.
+func (f *File) Notes() []byte { return f.notes }
+
+// Text is what an agent reads of the file: the file itself, or a prd.json in words.
+func (f *File) Text() string {
+	if f.doc != nil {
+		return string(f.doc.Bytes())
 	}
-	return files
+	return f.prd.text(f.view)
 }
 
 // Plan is the view of f as it is now.
 func (f *File) Plan() Plan {
-	p := f.src.plan()
-	switch f.format {
-	case PRD:
-		log := txtLog(f.notes)
-		p.Patterns, p.Learnings = log.patterns(), log.learnings()
-	case Specum:
-		if doc, err := progress.Parse(f.notes); err == nil {
-			p.Patterns = append(p.Patterns, bullets(doc.Section(progress.SectionPatterns))...)
-			p.Learnings = append(p.Learnings, bullets(doc.Section(progress.SectionLearnings))...)
+	p := f.view
+	p.Tasks = slices.Clone(p.Tasks)
+	if f.format == PRD {
+		if start, end := patterns(f.notes); start >= 0 {
+			p.Patterns = bullets(string(f.notes[start:end]))
 		}
-	case Progress, Portable, FixPlan, Ralphex, Checklist:
+		p.Learnings = learnings(f.notes)
+	} else if doc, err := progress.Parse(f.notes); err == nil {
+		p.learn(doc)
 	}
 	return p
 }
@@ -244,35 +218,27 @@ var ErrNoTask = errors.New("formats: no such task")
 // Apply makes many changes, at most one a task, by the places in Plan.Tasks, and reads the file once. On
 // error nothing is changed. An index without a task is ErrNoTask.
 func (f *File) Apply(changes ...progress.Mark) error {
-	n, seen := len(f.src.plan().Tasks), make(map[int]bool, len(changes))
+	n, seen := len(f.view.Tasks), make(map[int]bool, len(changes))
 	for _, c := range changes {
 		switch {
 		case c.Task < 0 || c.Task >= n:
 			return fmt.Errorf("%w: number %d of %d", ErrNoTask, c.Task+1, n)
 		case seen[c.Task]:
 			return errors.New("formats: two changes of one task")
+		case (c.Status == run.TaskBlocked || c.Status == run.TaskSkipped) && f.view.Tasks[c.Task].Status == run.TaskDone:
+			return &run.UserError{Message: fmt.Sprintf("%q is done", f.view.Tasks[c.Task].Title), Hint: "untick it first"}
 		}
 		seen[c.Task] = true
 	}
-	if len(changes) == 0 {
+	switch {
+	case len(changes) == 0:
 		return nil
+	case f.doc != nil:
+		return f.edit(func(d *progress.Doc) error { return d.Mark(changes...) })
 	}
-	return f.src.apply(changes)
-}
-
-// errDone is the answer to marking a task that is done.
-func errDone(t Task) error {
-	return &run.UserError{Message: fmt.Sprintf("%q is done", t.Title), Hint: "untick it first"}
-}
-
-// peel takes off the front of a title what an expression finds there, and gives its first
-// group. A title is never left empty.
-func (t *Task) peel(re *regexp.Regexp) string {
-	at := re.FindStringSubmatchIndex(t.Title)
-	if at == nil || at[1] == len(t.Title) {
-		return ""
+	src, err := f.prd.apply(changes, f.view.Tasks)
+	if err != nil {
+		return err
 	}
-	word := t.Title[at[2]:at[3]]
-	t.Title = t.Title[at[1]:]
-	return word
+	return f.readPRD(src)
 }

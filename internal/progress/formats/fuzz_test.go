@@ -89,8 +89,7 @@ func FuzzMarkdown(f *testing.F) {
 		if format, ok := formats.Detect("x.md", src); ok {
 			check(t, format, src)
 		}
-		check(t, formats.Ralphex, src)
-		check(t, formats.FixPlan, src)
+		check(t, formats.Specum, src)
 	})
 }
 
@@ -110,7 +109,7 @@ func FuzzLog(f *testing.F) {
 		after := prd.Plan()
 		if !slices.Contains(after.Patterns, "noted") || !slices.Contains(after.Learnings, "learned") ||
 			len(after.Patterns) < len(before.Patterns) {
-			t.Fatalf("%q: %+v", prd.Files()["progress.txt"], after)
+			t.Fatalf("%q: %+v", prd.Notes(), after)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -38,11 +39,12 @@ type Landed struct {
 // the second time.
 func Follow(own, file *File, l Landed) (c Carried, err error) {
 	ours, theirs := own.Plan(), file.Plan()
-	match, came := pair(ours.Tasks, theirs.Tasks), outcomes(ours.Tasks)
+	came := outcomes(ours.Tasks)
 	var changes []progress.Mark
 	var done, landed []Task
-	for i, t := range ours.Tasks {
-		at, lands := match[i], t.ID == l.Task && l.Task != ""
+	for i, at := range pair(ours.Tasks, theirs.Tasks) {
+		t := ours.Tasks[i]
+		lands := t.ID == l.Task && l.Task != ""
 		switch {
 		case at < 0:
 			c.Missing = c.Missing || lands
@@ -64,26 +66,29 @@ func Follow(own, file *File, l Landed) (c Carried, err error) {
 	if err := file.Apply(changes...); err != nil {
 		return Carried{}, err
 	}
-	for _, t := range file.src.plan().Tasks {
+	for _, t := range file.view.Tasks {
 		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
 			c.Open = append(c.Open, nameOf(t))
 		}
 	}
-	if m, ok := file.src.(*markdown); ok && ours.MarkedDone {
-		if err := m.markDone(); err != nil {
+	if ours.MarkedDone {
+		if err := file.markDone(); err != nil {
 			return Carried{}, err
 		}
 	}
 	if done = append(done, landed...); file.format != PRD || len(done) == 0 {
 		return c, nil
 	}
-	if file.notes == nil {
-		file.notes = newLog(l.When)
+	log := file.notes
+	if log == nil {
+		log = newLog(l.When)
 	}
-	return c, file.Attach(txtLog(file.notes).add(report{
-		when: l.When, tasks: done, files: l.Files,
-		patterns: added(theirs.Patterns, ours.Patterns), learned: added(theirs.Learnings, ours.Learnings),
-	}))
+	nl := "\n"
+	if line, _, _ := bytes.Cut(log, []byte("\n")); bytes.HasSuffix(line, []byte("\r")) {
+		nl = "\r\n"
+	}
+	log = addPatterns(log, added(theirs.Patterns, ours.Patterns), nl)
+	return c, file.Attach(addEntries(log, done, l, added(theirs.Learnings, ours.Learnings), nl))
 }
 
 // outcomes says of each task whether it is done, blocked, skipped or still
@@ -99,24 +104,19 @@ func outcomes(tasks []Task) []run.TaskStatus {
 		if out[i] != "" {
 			return out[i]
 		}
-		t := tasks[i]
-		out[i] = run.TaskOpen // also for parts that name each other in a circle
-		parts := progress.Parts(t.Task)
-		switch {
-		case len(parts) > 0:
-			for _, id := range parts {
-				k, known := byID[id]
-				if !known {
-					continue // somebody removed it
-				}
-				if s := settle(k); s != run.TaskDone && s != run.TaskSkipped {
-					return out[i]
-				}
-			}
-			out[i] = run.TaskDone
-		case !t.Actionable():
-			out[i] = t.Status
+		parts := progress.Parts(tasks[i].Task)
+		if len(parts) == 0 {
+			out[i] = tasks[i].Status
+			return out[i]
 		}
+		out[i] = run.TaskOpen // also for parts that name each other in a circle
+		for _, id := range parts {
+			k, known := byID[id] // else somebody removed it
+			if known && settle(k) != run.TaskDone && out[k] != run.TaskSkipped {
+				return out[i]
+			}
+		}
+		out[i] = run.TaskDone
 		return out[i]
 	}
 	for i := range tasks {
@@ -126,46 +126,21 @@ func outcomes(tasks []Task) []run.TaskStatus {
 }
 
 // pair finds for each of our tasks the same one among theirs, -1 where there is
-// none. Of several with one title each is paired once, in their order. What was
-// reworded is found by the id it has elsewhere.
+// none. What was reworded is found by the id it has elsewhere.
 func pair(ours, theirs []Task) []int {
-	match, taken := make([]int, len(ours)), make([]bool, len(theirs))
-	for i := range match {
-		match[i] = -1
-	}
-	pass := func(key func(Task) string) {
-		free := make(map[string][]int)
-		for i, t := range theirs {
-			if k := key(t); k != "" && !taken[i] {
-				free[k] = append(free[k], i)
+	title := func(t *Task) string { return oneLine(t.Title) }
+	return progress.Match(ours, theirs, func(t *Task) string { return t.Key() + "\n" + title(t) }, title,
+		func(t *Task) string {
+			if ownRE().MatchString(t.Key()) {
+				return "" // numbers of this file, which mean nothing in another
 			}
-		}
-		for i, t := range ours {
-			if list := free[key(t)]; match[i] < 0 && len(list) > 0 {
-				match[i], taken[list[0]] = list[0], true
-				free[key(t)] = list[1:]
-			}
-		}
-	}
-	title := func(t Task) string { return oneLine(t.Title) }
-	pass(func(t Task) string { return t.Key() + "\n" + title(t) })
-	pass(title)
-	pass(func(t Task) string {
-		if ownRE().MatchString(t.Key()) {
-			return "" // numbers of this file, which mean nothing in another
-		}
-		return t.Key()
-	})
-	return match
+			return t.Key()
+		})
 }
 
 // added are the lines that are not among the old ones.
 func added(old, lines []string) []string {
-	have := make(map[string]bool, len(old))
-	for _, l := range old {
-		have[l] = true
-	}
-	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return have[l] })
+	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return slices.Contains(old, l) })
 }
 
 // maxName bounds a title that stands for a name, in bytes.

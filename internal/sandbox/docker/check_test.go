@@ -21,7 +21,7 @@ func TestNoEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, startErr := box.Start(t.Context(), "x", sandbox.Spec{
-		Argv: []string{"true"}, Image: "x", Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		Argv: []string{"true"}, Image: "x", Workspace: t.TempDir(),
 		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	checkErr := box.Check(t.Context())

@@ -49,7 +49,7 @@ func (s *Sandbox) hostConfig(
 	memory := cmp.Or(max(spec.MemoryBytes, 0), DefaultMemoryBytes)
 	pids := cmp.Or(max(spec.PIDs, 0), DefaultPIDs)
 	mounts := []mount.Mount{
-		{Type: mount.TypeBind, Source: spec.Workspace.Dir, Target: WorkDir},
+		{Type: mount.TypeBind, Source: spec.Workspace, Target: WorkDir},
 		{Type: mount.TypeBind, Source: box, Target: boxDir},
 		{Type: mount.TypeBind, Source: s.opts.Self, Target: ShimPath, ReadOnly: true},
 	}

@@ -6,10 +6,8 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -70,8 +68,6 @@ type Options struct {
 	// Self is the program mounted as the shim; "" means this program. It must
 	// be a static Linux program.
 	Self string
-	// Node names this machine in handles; "" means its host name.
-	Node string
 	// UID and GID are the command's user where the bot is root; 0 means 1000.
 	// A bot that is not root runs the command as its own user.
 	UID, GID int
@@ -112,11 +108,6 @@ func New(o Options) (*Sandbox, error) {
 	}
 	if o.Self == "" {
 		if o.Self, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("docker sandbox: %w", err)
-		}
-	}
-	if o.Node == "" {
-		if o.Node, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("docker sandbox: %w", err)
 		}
 	}
@@ -247,39 +238,20 @@ func (s *Sandbox) userError(err error) error {
 }
 
 // Prepare implements sandbox.Sandbox: the tree becomes the command's user's.
-func (s *Sandbox) Prepare(ctx context.Context, tree string) (sandbox.Workspace, error) {
-	info, err := os.Stat(tree)
-	if err != nil {
-		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
-	}
-	if !filepath.IsAbs(tree) || !info.IsDir() {
-		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
-	}
-	if err := rundir.Own(ctx, tree, s.uid, s.gid); err != nil {
-		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
-	}
-	return sandbox.Workspace{Dir: tree}, nil
+func (s *Sandbox) Prepare(ctx context.Context, tree string) error {
+	return rundir.Own(ctx, tree, s.uid, s.gid)
 }
 
-// Collect implements sandbox.Sandbox. Root may read whatever there is; a bot
-// that is not root is the owner, and may have been shut out.
-func (s *Sandbox) Collect(ctx context.Context, w sandbox.Workspace) (string, error) {
-	if err := rundir.OpenUp(ctx, w.Dir); err != nil {
-		return "", fmt.Errorf("collect work tree: %w", err)
+// explain says in an error what could not be done.
+func explain(err *error, what, name string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %s: %w", what, name, unavailable(*err))
 	}
-	return w.Dir, nil
 }
 
 // Start implements sandbox.Sandbox.
-func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
-	h, err := s.start(ctx, name, spec)
-	if err != nil {
-		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, unavailable(err))
-	}
-	return h, nil
-}
-
-func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (_ sandbox.Handle, err error) {
+	defer explain(&err, "start", name)
 	if err := spec.Validate(name); err != nil {
 		return sandbox.Handle{}, err
 	}
@@ -293,15 +265,14 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	defer unlock()
 
-	h := sandbox.Handle{Node: s.opts.Node, Name: name, RunDir: spec.RunDir}
+	h := sandbox.Handle{Name: name, RunDir: spec.RunDir}
 	// A request of a dead process may still be under way in the engine: the
 	// name is taken before there is a container to be seen.
 	deadline := time.After(nameWait)
 	tick := time.NewTicker(nameRetry)
 	defer tick.Stop()
 	for {
-		h.ID, err = s.adopt(ctx, d, name, spec)
-		if err != nil || h.ID != "" {
+		if found, err := s.adopt(ctx, d, name, spec); err != nil || found {
 			return h, err
 		}
 		hist, err := d.History()
@@ -311,7 +282,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 		if !hist.ShimAt.IsZero() {
 			return h, nil // it ran, and its container is gone
 		}
-		h.ID, err = s.create(ctx, d, noted, spec)
+		err = s.create(ctx, d, noted, spec)
 		if !errdefs.IsConflict(err) {
 			return h, err
 		}
@@ -325,41 +296,41 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 }
 
-// adopt gives the id of the container that was made under the name, and starts
-// it where its maker died before. It gives "" where there is none.
-func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec sandbox.Spec) (string, error) {
+// adopt says whether there is a container that was made under the name, and starts
+// it where its maker died before.
+func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec sandbox.Spec) (bool, error) {
 	found, err := s.engine.ContainerInspect(ctx, namePrefix+name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
-		return "", nil
+		return false, nil
 	}
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	id, labels := found.Container.ID, found.Container.Config.Labels
 	switch {
 	case labels[labelStart] != name || labels[labelRunDir] != string(d):
-		return "", fmt.Errorf("%w: there is a container %s%s with other labels", sandbox.ErrNameTaken, namePrefix, name)
+		return false, fmt.Errorf("%w: there is a container %s%s with other labels", sandbox.ErrNameTaken, namePrefix, name)
 	case found.Container.State.Status != container.StateCreated:
-		return id, nil
+		return true, nil
 	case spec.OnOwnerDeath == sandbox.KillWithOwner:
 		// Its standard input may have been closed with its maker. Whether it
 		// was about to run all the same, the record tells.
-		return "", s.removeContainer(ctx, id)
+		return false, s.removeContainer(ctx, id)
 	default:
 		// Starting what is being started is no error.
 		_, err := s.engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
-		return id, err
+		return true, err
 	}
 }
 
 // create makes a container and starts it.
-func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) (string, error) {
+func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, spec sandbox.Spec) error {
 	image, err := s.engine.ImageInspect(ctx, spec.Image)
 	if errdefs.IsNotFound(err) {
-		return "", noImage(spec.Image, err)
+		return noImage(spec.Image, err)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	var volumes map[string]struct{}
 	if image.Config != nil {
@@ -367,7 +338,7 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 	}
 	box, err := s.pack(ctx, d, noted, spec)
 	if err != nil {
-		return "", err
+		return err
 	}
 	var created client.ContainerCreateResult
 	host, err := s.hostConfig(ctx, box, spec, slices.Sorted(maps.Keys(volumes)))
@@ -380,25 +351,25 @@ func (s *Sandbox) create(ctx context.Context, d rundir.Dir, noted rundir.Start, 
 		_ = fstree.RemoveAll(box) // nobody looks for it, and it is tried again
 	}
 	if errdefs.IsNotFound(err) {
-		return "", noImage(spec.Image, err)
+		return noImage(spec.Image, err)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
 	if spec.OnOwnerDeath == sandbox.KillWithOwner {
 		// The engine closes the container's standard input when the one who
 		// is attached to it goes away.
 		conn, err := s.engine.ContainerAttach(ctx, created.ID, client.ContainerAttachOptions{Stream: true, Stdin: true})
 		if err != nil {
-			return "", err
+			return err
 		}
 		s.owned.Keep(d, conn.Conn)
 	}
 	if _, err := s.engine.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
 		s.owned.Release(d)
-		return "", err
+		return err
 	}
-	return created.ID, nil
+	return nil
 }
 
 // pack makes the directory that the shim is shown. After an error there is none.
@@ -432,21 +403,14 @@ func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 }
 
 // Inspect implements sandbox.Sandbox.
-func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
-	st, err := s.inspect(ctx, h)
-	if err != nil {
-		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, unavailable(err))
-	}
-	return st, nil
-}
-
-func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (_ sandbox.Status, err error) {
+	defer explain(&err, "inspect", h.Name)
 	missing := sandbox.Status{State: sandbox.Missing}
-	d, noted, err := rundir.Find(h, s.opts.Node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return missing, err
 	}
-	found, err := s.engine.ContainerInspect(ctx, ref(h), client.ContainerInspectOptions{})
+	found, err := s.engine.ContainerInspect(ctx, namePrefix+h.Name, client.ContainerInspectOptions{})
 	if err != nil && !errdefs.IsNotFound(err) {
 		return missing, err
 	}
@@ -498,26 +462,15 @@ func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 	return st, err
 }
 
-// ref is what the engine knows the container of a handle by.
-func ref(h sandbox.Handle) string {
-	if h.ID != "" {
-		return h.ID
-	}
-	return namePrefix + h.Name
-}
-
 // Wait implements sandbox.Sandbox.
-func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (_ sandbox.Status, err error) {
+	defer explain(&err, "wait for", h.Name)
 	for {
-		st, err := s.inspect(ctx, h)
-		if err == nil && st.State != sandbox.Running {
-			return st, nil
+		if st, err := s.Inspect(ctx, h); err != nil || st.State != sandbox.Running {
+			return st, err
 		}
-		if err == nil {
-			err = s.awaitContainer(ctx, ref(h))
-		}
-		if err != nil {
-			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, unavailable(err))
+		if err := s.awaitContainer(ctx, namePrefix+h.Name); err != nil {
+			return sandbox.Status{}, err
 		}
 	}
 }
@@ -542,25 +495,10 @@ func (s *Sandbox) awaitContainer(ctx context.Context, id string) error {
 	}
 }
 
-// Logs implements sandbox.Sandbox.
-func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := rundir.Find(h, s.opts.Node)
-	if err != nil {
-		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
-	}
-	return d.Logs(offset)
-}
-
 // Stop implements sandbox.Sandbox.
-func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) error {
-	if err := s.stop(ctx, h, reason); err != nil {
-		return fmt.Errorf("stop %s: %w", h.Name, unavailable(err))
-	}
-	return nil
-}
-
-func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) error {
-	st, err := s.inspect(ctx, h)
+func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) (err error) {
+	defer explain(&err, "stop", h.Name)
+	st, err := s.Inspect(ctx, h)
 	if err != nil || st.State != sandbox.Running {
 		return err
 	}
@@ -568,7 +506,7 @@ func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) err
 		return err
 	}
 	// With the time-out of its configuration.
-	_, err = s.engine.ContainerStop(ctx, ref(h), client.ContainerStopOptions{})
+	_, err = s.engine.ContainerStop(ctx, namePrefix+h.Name, client.ContainerStopOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil
 	}
@@ -576,15 +514,9 @@ func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) err
 }
 
 // Remove implements sandbox.Sandbox.
-func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
-	if err := s.remove(ctx, h); err != nil {
-		return fmt.Errorf("remove %s: %w", h.Name, unavailable(err))
-	}
-	return nil
-}
-
-func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := rundir.Find(h, s.opts.Node)
+func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) (err error) {
+	defer explain(&err, "remove", h.Name)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}
@@ -593,7 +525,7 @@ func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
 		return err
 	}
 	defer unlock()
-	if err := s.removeContainer(ctx, ref(h)); err != nil {
+	if err := s.removeContainer(ctx, namePrefix+h.Name); err != nil {
 		return err
 	}
 	s.owned.Release(d)

@@ -73,15 +73,13 @@ func TestContract(t *testing.T) {
 	t.Parallel()
 	sandboxtest.Run(t, sandboxtest.Harness{
 		Open: open, Helper: docker.ShimPath, Image: image(),
-		Port: func(*testing.T) int { return sandbox.DefaultGatewayPort },
 	})
 }
 
 // TestNothingIsReached: see sandboxtest.Confine.
 func TestNothingIsReached(t *testing.T) {
 	sandboxtest.Confine(t, sandboxtest.Harness{
-		Helper: docker.ShimPath, Image: image(), Port: func(*testing.T) int { return sandbox.DefaultGatewayPort },
-	}, func([]string) (sandbox.Sandbox, error) { return open() })
+		Helper: docker.ShimPath, Image: image()}, func([]string) (sandbox.Sandbox, error) { return open() })
 }
 
 func TestCheck(t *testing.T) {
@@ -102,8 +100,8 @@ func probe(t *testing.T, script string, change func(*sandbox.Spec)) (sandbox.Sta
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := box.Prepare(t.Context(), t.TempDir())
-	if err != nil {
+	tree := t.TempDir()
+	if err := box.Prepare(t.Context(), tree); err != nil {
 		t.Fatal(err)
 	}
 	spec := sandbox.Spec{
@@ -241,7 +239,7 @@ func TestRecordCannotBeForged(t *testing.T) {
 	if out != "survived\n" {
 		t.Errorf("output %q", out)
 	}
-	if st.ExitCode != 9 || st.Reason != sandbox.ReasonExited || st.OutputBytes != 9 {
+	if st.ExitCode != 9 || st.Reason != sandbox.ReasonExited {
 		t.Errorf("status %+v", st)
 	}
 }
@@ -336,8 +334,8 @@ func TestEngineKills(t *testing.T) {
 	}
 	start := func(t *testing.T) sandbox.Handle {
 		t.Helper()
-		tree, err := box.Prepare(t.Context(), t.TempDir())
-		if err != nil {
+		tree := t.TempDir()
+		if err := box.Prepare(t.Context(), tree); err != nil {
 			t.Fatal(err)
 		}
 		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
@@ -356,7 +354,7 @@ func TestEngineKills(t *testing.T) {
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
 		h := start(t)
-		if _, err := engine.ContainerKill(t.Context(), h.ID, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
+		if _, err := engine.ContainerKill(t.Context(), "ralph-"+h.Name, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
 			t.Fatal(err)
 		}
 		st, err := box.Wait(t.Context(), h)
@@ -368,7 +366,7 @@ func TestEngineKills(t *testing.T) {
 	t.Run("removed", func(t *testing.T) {
 		t.Parallel()
 		h := start(t)
-		if _, err := engine.ContainerRemove(t.Context(), h.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+		if _, err := engine.ContainerRemove(t.Context(), "ralph-"+h.Name, client.ContainerRemoveOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
 		if st, err := box.Wait(t.Context(), h); err != nil || st.State != sandbox.Missing {
@@ -401,7 +399,7 @@ func TestForeignContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = box.Start(t.Context(), name, sandbox.Spec{
-		Argv: []string{"true"}, Image: image(), Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		Argv: []string{"true"}, Image: image(), Workspace: t.TempDir(),
 		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	if !errors.Is(err, sandbox.ErrNameTaken) {
@@ -417,7 +415,7 @@ func TestMissingImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, startErr := box.Start(t.Context(), containerName(t), sandbox.Spec{
-		Argv: []string{"true"}, Image: none, Workspace: sandbox.Workspace{Dir: t.TempDir()},
+		Argv: []string{"true"}, Image: none, Workspace: t.TempDir(),
 		RunDir: filepath.Join(t.TempDir(), "run"),
 	})
 	for what, err := range map[string]error{"check": box.Check(t.Context()), "start": startErr} {
@@ -442,8 +440,8 @@ func TestReap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tree, err := box.Prepare(t.Context(), t.TempDir())
-		if err != nil {
+		tree := t.TempDir()
+		if err := box.Prepare(t.Context(), tree); err != nil {
 			t.Fatal(err)
 		}
 		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
@@ -453,7 +451,7 @@ func TestReap(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
-			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), h.ID,
+			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), "ralph-"+h.Name,
 				client.ContainerRemoveOptions{Force: true})
 			if err != nil && !errdefs.IsNotFound(err) {
 				t.Error(err)
@@ -476,7 +474,7 @@ func TestReap(t *testing.T) {
 		h     sandbox.Handle
 		there bool
 	}{"remembered": {kept, true}, "forgotten": {forgotten, false}, "another bot's": {foreign, true}} {
-		_, err := engine.ContainerInspect(t.Context(), want.h.ID, client.ContainerInspectOptions{})
+		_, err := engine.ContainerInspect(t.Context(), "ralph-"+want.h.Name, client.ContainerInspectOptions{})
 		if errdefs.IsNotFound(err) == want.there {
 			t.Errorf("%s: %v, want it there: %v", name, err, want.there)
 		}

@@ -152,8 +152,8 @@ func TestStartThatFailsLeavesNoBox(t *testing.T) {
 	} {
 		d := rundir.Dir(t.TempDir())
 		s := Sandbox{engine: engine, uid: os.Getuid(), gid: os.Getgid(), opts: Options{Self: "/opt/bot"}, found: &tt.found}
-		tt.spec.Image, tt.spec.Workspace.Dir, tt.spec.Env = "x", hidden, map[string]string{"KEY": "hunter2"}
-		_, err := s.create(t.Context(), d, rundir.Start{Name: "x"}, tt.spec)
+		tt.spec.Image, tt.spec.Workspace, tt.spec.Env = "x", hidden, map[string]string{"KEY": "hunter2"}
+		err := s.create(t.Context(), d, rundir.Start{Name: "x"}, tt.spec)
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
@@ -175,7 +175,7 @@ func TestNothingWritableIsUncounted(t *testing.T) {
 	d := rundir.Dir(t.TempDir())
 	s := Sandbox{uid: os.Getuid(), gid: os.Getgid(), opts: Options{Self: "/opt/bot"}, found: &paths{}}
 	spec := sandbox.Spec{
-		Workspace: sandbox.Workspace{Dir: "/data/tree"}, CacheDir: "/data/cache", GatewayDir: t.TempDir(),
+		Workspace: "/data/tree", CacheDir: "/data/cache", GatewayDir: t.TempDir(),
 		Mounts:    []sandbox.Mount{{Host: "/opt/agent", Target: "/opt/agent"}},
 		DiskBytes: 1 << 30, DiskFiles: 1000,
 	}

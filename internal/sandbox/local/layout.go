@@ -129,7 +129,7 @@ func (s *Sandbox) layout(d rundir.Dir, spec sandbox.Spec) (*layout, error) {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		l.items[dir] = item{writable, d.Path(tmpDir)}
 	}
-	for _, dir := range []string{spec.Workspace.Dir, d.Path(homeDir), d.Path(tmpDir), spec.CacheDir} {
+	for _, dir := range []string{spec.Workspace, d.Path(homeDir), d.Path(tmpDir), spec.CacheDir} {
 		l.show(writable, dir)
 	}
 	return l, nil

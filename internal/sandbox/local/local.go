@@ -50,8 +50,6 @@ type Options struct {
 	// Self is the program whose first argument "shim" makes it the shim; ""
 	// means this program.
 	Self string
-	// Node names this machine in handles; "" means its host name.
-	Node string
 	// Isolation says whether bubblewrap keeps commands apart; "" is auto.
 	Isolation Isolation
 	// Show are files and directories that commands may read, besides programs and what
@@ -65,10 +63,10 @@ type Options struct {
 
 // Sandbox implements sandbox.Sandbox with processes.
 type Sandbox struct {
-	self, node string
-	isolation  Isolation
-	shown      []string
-	hide       []string
+	self      string
+	isolation Isolation
+	shown     []string
+	hide      []string
 	// wrapper is found out when it is first asked for.
 	wrapper func() wrapper
 
@@ -77,19 +75,13 @@ type Sandbox struct {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
-// New makes the sandbox; it fails only where the machine does not tell its
-// name or the path of this program.
+// New makes the sandbox; it fails only where the machine does not tell the path of this program.
 func New(o Options) (*Sandbox, error) {
-	s := &Sandbox{self: o.Self, node: o.Node, isolation: o.Isolation, shown: o.Show, hide: o.Hide}
+	s := &Sandbox{self: o.Self, isolation: o.Isolation, shown: o.Show, hide: o.Hide}
 	s.wrapper = sync.OnceValue(func() wrapper { return probe(s.isolation) })
-	var err error
 	if s.self == "" {
+		var err error
 		if s.self, err = os.Executable(); err != nil {
-			return nil, fmt.Errorf("local sandbox: %w", err)
-		}
-	}
-	if s.node == "" {
-		if s.node, err = os.Hostname(); err != nil {
 			return nil, fmt.Errorf("local sandbox: %w", err)
 		}
 	}
@@ -130,40 +122,23 @@ func (s *Sandbox) Check(context.Context) error {
 
 // Prepare implements sandbox.Sandbox: the command is the same user as we are, or
 // where we are root, the tree becomes its user's.
-func (s *Sandbox) Prepare(ctx context.Context, tree string) (sandbox.Workspace, error) {
-	info, err := os.Stat(tree)
-	if err != nil {
-		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
-	}
-	if !filepath.IsAbs(tree) || !info.IsDir() {
-		return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %q is not an absolute directory", tree)
-	}
+func (s *Sandbox) Prepare(ctx context.Context, tree string) error {
 	if user := s.wrapper().user; user != 0 {
-		if err := rundir.Own(ctx, tree, user, user); err != nil {
-			return sandbox.Workspace{}, fmt.Errorf("prepare work tree: %w", err)
-		}
+		return rundir.Own(ctx, tree, user, user)
 	}
-	return sandbox.Workspace{Dir: tree}, nil
+	return nil
 }
 
-// Collect implements sandbox.Sandbox.
-func (s *Sandbox) Collect(ctx context.Context, w sandbox.Workspace) (string, error) {
-	if err := rundir.OpenUp(ctx, w.Dir); err != nil {
-		return "", fmt.Errorf("collect work tree: %w", err)
+// explain says in an error what could not be done.
+func explain(err *error, what, name string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s %s: %w", what, name, *err)
 	}
-	return w.Dir, nil
 }
 
 // Start implements sandbox.Sandbox.
-func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
-	h, err := s.start(ctx, name, spec)
-	if err != nil {
-		return sandbox.Handle{}, fmt.Errorf("start %s: %w", name, err)
-	}
-	return h, nil
-}
-
-func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sandbox.Handle, error) {
+func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (_ sandbox.Handle, err error) {
+	defer explain(&err, "start", name)
 	if err := spec.Validate(name); err != nil {
 		return sandbox.Handle{}, err
 	}
@@ -179,7 +154,7 @@ func (s *Sandbox) start(ctx context.Context, name string, spec sandbox.Spec) (sa
 	}
 	defer unlock()
 
-	h := sandbox.Handle{Node: s.node, Name: name, RunDir: spec.RunDir}
+	h := sandbox.Handle{Name: name, RunDir: spec.RunDir}
 	// Without a word in the record nothing was started yet, or its shim is about to say
 	// so: the record decides which of two shims is the one.
 	if hist, err := d.History(); err != nil || !hist.ShimAt.IsZero() {
@@ -240,7 +215,7 @@ func (s *Sandbox) pack(ctx context.Context, d rundir.Dir, noted rundir.Start, sp
 		}
 	}()
 	w := s.wrapper()
-	at := rundir.Places{Work: spec.Workspace.Dir, Box: box, Cache: spec.CacheDir, Gateway: spec.GatewayDir}
+	at := rundir.Places{Work: spec.Workspace, Box: box, Cache: spec.CacheDir, Gateway: spec.GatewayDir}
 	cmd := proc.Cmd{Path: s.self, Args: []string{"shim", filepath.Join(box, rundir.ConfigName)}}
 	if w.path != "" {
 		at.Box = boxPath
@@ -355,16 +330,9 @@ func (s *Sandbox) environment(d rundir.Dir, noted rundir.Start, spec sandbox.Spe
 }
 
 // Inspect implements sandbox.Sandbox.
-func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
-	st, err := s.inspect(ctx, h)
-	if err != nil {
-		return sandbox.Status{}, fmt.Errorf("inspect %s: %w", h.Name, err)
-	}
-	return st, nil
-}
-
-func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
-	d, noted, err := rundir.Find(h, s.node)
+func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (_ sandbox.Status, err error) {
+	defer explain(&err, "inspect", h.Name)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return sandbox.Status{State: sandbox.Missing}, err
 	}
@@ -393,44 +361,26 @@ func (s *Sandbox) inspect(ctx context.Context, h sandbox.Handle) (sandbox.Status
 }
 
 // Wait implements sandbox.Sandbox.
-func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (sandbox.Status, error) {
+func (s *Sandbox) Wait(ctx context.Context, h sandbox.Handle) (_ sandbox.Status, err error) {
+	defer explain(&err, "wait for", h.Name)
 	for {
-		st, err := s.inspect(ctx, h)
-		if err == nil && st.State != sandbox.Running {
-			return st, nil
+		if st, err := s.Inspect(ctx, h); err != nil || st.State != sandbox.Running {
+			return st, err
 		}
-		if err == nil {
-			err = awaitShim(ctx, rundir.Dir(h.RunDir).Record())
-		}
-		if err != nil {
-			return sandbox.Status{}, fmt.Errorf("wait for %s: %w", h.Name, err)
+		if err := awaitShim(ctx, rundir.Dir(h.RunDir).Record()); err != nil {
+			return sandbox.Status{}, err
 		}
 	}
-}
-
-// Logs implements sandbox.Sandbox.
-func (s *Sandbox) Logs(_ context.Context, h sandbox.Handle, offset int64) (io.ReadCloser, error) {
-	d, _, err := rundir.Find(h, s.node)
-	if err != nil {
-		return nil, fmt.Errorf("logs of %s: %w", h.Name, err)
-	}
-	return d.Logs(offset)
 }
 
 // Stop implements sandbox.Sandbox.
-func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) error {
-	if err := s.stop(ctx, h, reason); err != nil {
-		return fmt.Errorf("stop %s: %w", h.Name, err)
-	}
-	return nil
-}
-
-func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) error {
-	st, err := s.inspect(ctx, h)
+func (s *Sandbox) Stop(ctx context.Context, h sandbox.Handle, reason string) (err error) {
+	defer explain(&err, "stop", h.Name)
+	st, err := s.Inspect(ctx, h)
 	if err != nil || st.State != sandbox.Running {
 		return err
 	}
-	d, noted, err := rundir.Find(h, s.node)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}
@@ -452,24 +402,18 @@ func (s *Sandbox) stop(ctx context.Context, h sandbox.Handle, reason string) err
 	if err := awaitShim(ctx, d.Record()); err != nil {
 		return err
 	}
-	_, err = s.inspect(ctx, h) // ends what the shim no longer can
+	_, err = s.Inspect(ctx, h) // ends what the shim no longer can
 	return err
 }
 
 // Remove implements sandbox.Sandbox.
-func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) error {
-	if err := s.remove(ctx, h); err != nil {
-		return fmt.Errorf("remove %s: %w", h.Name, err)
-	}
-	return nil
-}
-
-func (s *Sandbox) remove(ctx context.Context, h sandbox.Handle) error {
-	d, noted, err := rundir.Find(h, s.node)
+func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) (err error) {
+	defer explain(&err, "remove", h.Name)
+	d, noted, err := rundir.Find(h)
 	if err != nil || noted == nil {
 		return err
 	}
-	if err := s.stop(ctx, h, "removed"); err != nil {
+	if err := s.Stop(ctx, h, "removed"); err != nil {
 		return err
 	}
 	unlock, err := d.Lock(ctx)

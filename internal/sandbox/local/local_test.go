@@ -2,7 +2,6 @@ package local_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"testing"
@@ -54,21 +53,5 @@ func contract(t *testing.T, open func() (sandbox.Sandbox, error), escapes bool, 
 	}
 	sandboxtest.Run(t, sandboxtest.Harness{
 		Open: open, Helper: self, PassesEnv: true, Escapes: escapes, OwnerEnv: ownerEnv,
-		Port: freePort,
 	})
-}
-
-// freePort is one that nothing of this machine listens at.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	addr, ok := l.Addr().(*net.TCPAddr)
-	if !ok {
-		t.Fatalf("listening at %v", l.Addr())
-	}
-	return addr.Port
 }

@@ -249,8 +249,8 @@ func TestProgramsThatCannotBeShown(t *testing.T) {
 			continue // it is run by its owner then
 		}
 		file := filepath.Join(home, "bin", program)
-		tree, err := box.Prepare(t.Context(), t.TempDir())
-		if err != nil {
+		tree := t.TempDir()
+		if err := box.Prepare(t.Context(), tree); err != nil {
 			t.Fatal(err)
 		}
 		_, err = box.Start(t.Context(), "test", sandbox.Spec{

@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/sandbox"
 )
 
@@ -64,9 +64,9 @@ func (c single) run(t *testing.T, f *fixture) {
 	if !strings.Contains(st.Detail, c.detail) || !strings.HasSuffix(st.Stderr, c.stderr) {
 		t.Errorf("detail %q, stderr %.100q; want %q, %q", st.Detail, st.Stderr, c.detail, c.stderr)
 	}
-	// Whatever it left can be collected.
-	if dir, err := f.box.Collect(t.Context(), spec.Workspace); err != nil || dir != spec.Workspace.Dir {
-		t.Errorf("collect: %q, %v", dir, err)
+	// Whatever it left can be read.
+	if err := fstree.OpenUp(t.Context(), spec.Workspace); err != nil {
+		t.Error(err)
 	}
 	if c.check != nil {
 		c.check(t, spec, st, out)
@@ -116,45 +116,26 @@ func timeouts() []single {
 			reason: sandbox.ReasonIdleTimeout, code: 143, output: "x\n",
 		},
 		{
-			name: "idle from the start", script: "exec sleep 1000", change: within(patience, short),
-			reason: sandbox.ReasonIdleTimeout, code: 143,
-		},
-		{
-			name: "slow but not idle", script: "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.1; echo x; done",
-			change: within(0, 5*time.Second), output: strings.Repeat("x\n", 9),
-		},
-		{
-			name: "stderr is a sign of life", script: "i=0; while [ $i -lt 25 ]; do sleep 0.1; echo x >&2; i=$((i + 1)); done",
-			change: within(0, 2*time.Second), stderr: "x\n",
+			name: "slow but not idle", script: "for i in 1 2 3 4 5 6 7 8 9 10 11; do sleep 0.2; [ $i -gt 5 ] && echo x || echo x >&2; done",
+			change: within(0, 2*time.Second), output: strings.Repeat("x\n", 6), stderr: "x\n",
 		},
 	}
 }
 
 func outputs() []single {
-	const limit, written, huge = 1 << 20, 5<<20 + 1, 50 << 20
-	keep := func(n int64) func(*testing.T, *fixture, *sandbox.Spec) {
-		return func(_ *testing.T, _ *fixture, s *sandbox.Spec) { s.OutputLimit = n }
-	}
-	// kept wants that so much was kept of so much, and nobody disturbed.
-	kept := func(want int, of int64) func(*testing.T, sandbox.Spec, sandbox.Status, string) {
-		return func(t *testing.T, _ sandbox.Spec, st sandbox.Status, out string) {
-			if len(out) != want || st.OutputBytes != of || st.Truncated != (int64(want) < of) {
-				t.Errorf("kept %d, truncated %v, counted %d; want %d of %d", len(out), st.Truncated, st.OutputBytes, want, of)
-			}
-		}
-	}
+	const much = sandbox.OutputLimit + 1
 	return []single{
 		{
-			name: "over the limit", script: fmt.Sprintf("head -c %d /dev/zero; echo done >&2", written), change: keep(limit),
-			stderr: "done\n", check: kept(limit, written),
+			name: "one line over the limit", script: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo done >&2", much),
+			stderr: "done\n",
+			check: func(t *testing.T, _ sandbox.Spec, st sandbox.Status, out string) {
+				if len(out) != sandbox.OutputLimit || !st.Truncated {
+					t.Errorf("kept %d, truncated %v", len(out), st.Truncated)
+				}
+			},
 		},
-		{name: "exactly the limit", script: "head -c 1000 /dev/zero", change: keep(1000), check: kept(1000, 1000)},
 		{
-			name: "huge line", script: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo; echo last", huge),
-			output: strings.Repeat("x", huge) + "\nlast\n",
-		},
-		{
-			name: "much on stderr", script: "head -c 1000000 /dev/zero | tr '\\0' y >&2; echo the end >&2", stderr: "yy" + "the end\n",
+			name: "much on stderr", script: "head -c 1000000 /dev/zero | tr '\\0' y >&2; echo the end >&2", stderr: "yythe end\n",
 			check: func(t *testing.T, _ sandbox.Spec, st sandbox.Status, _ string) {
 				if len(st.Stderr) != 4<<10 {
 					t.Errorf("%d bytes of stderr", len(st.Stderr))
@@ -199,7 +180,7 @@ func disks() []single {
 	)
 	limit := func(bytes int64) func(*testing.T, *fixture, *sandbox.Spec) {
 		return func(t *testing.T, f *fixture, s *sandbox.Spec) {
-			s.DiskBytes, s.DiskFiles, s.CacheDir = bytes, 2000, f.tree(t).Dir
+			s.DiskBytes, s.DiskFiles, s.CacheDir = bytes, 2000, f.tree(t)
 		}
 	}
 	var cases []single
@@ -250,53 +231,12 @@ func files() []single {
 			name: "working directory", script: "cat here", output: "x\n",
 			change: func(t *testing.T, _ *fixture, s *sandbox.Spec) {
 				s.Dir = "sub/dir"
-				dir := filepath.Join(s.Workspace.Dir, s.Dir)
+				dir := filepath.Join(s.Workspace, s.Dir)
 				if err := errors.Join(os.MkdirAll(dir, 0o755), // #nosec G301 -- likewise
 					os.WriteFile(filepath.Join(dir, "here"), []byte("x\n"), 0o644)); err != nil { // #nosec G306 -- likewise
 					t.Fatal(err)
 				}
 			},
 		},
-	}
-}
-
-func testBadSpecs(t *testing.T, f *fixture) {
-	good, fifo := f.sh(t, "true"), filepath.Join(t.TempDir(), "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for name, change := range map[string]func(*sandbox.Spec) string{
-		"no command":             func(s *sandbox.Spec) string { s.Argv = nil; return f.name() },
-		"NUL in an argument":     func(s *sandbox.Spec) string { s.Argv = []string{"a\x00b"}; return f.name() },
-		"relative run directory": func(s *sandbox.Spec) string { s.RunDir = "run"; return f.name() },
-		"relative workspace":     func(s *sandbox.Spec) string { s.Workspace.Dir = "."; return f.name() },
-		"directory out of it":    func(s *sandbox.Spec) string { s.Dir = "../x"; return f.name() },
-		"relative mount": func(s *sandbox.Spec) string {
-			s.Mounts = []sandbox.Mount{{Host: "a", Target: "/a"}}
-			return f.name()
-		},
-		"variable with =": func(s *sandbox.Spec) string { s.Env = map[string]string{"A=B": ""}; return f.name() },
-		"a FIFO as input": func(s *sandbox.Spec) string { s.Stdin = fifo; return f.name() },
-		"file not in the home": func(s *sandbox.Spec) string {
-			s.HomeFiles = map[string]string{"../x": ""}
-			return f.name()
-		},
-		"unknown policy":          func(s *sandbox.Spec) string { s.OnOwnerDeath = "x"; return f.name() },
-		"input that is not there": func(s *sandbox.Spec) string { s.Stdin = "/no/such/prompt"; return f.name() },
-		"name with a slash":       func(*sandbox.Spec) string { return "a/b" },
-		"name like an option":     func(*sandbox.Spec) string { return "-rm" },
-		"empty name":              func(*sandbox.Spec) string { return "" },
-		"long name":               func(*sandbox.Spec) string { return strings.Repeat("x", 101) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			spec := good
-			spec.RunDir = filepath.Join(t.TempDir(), "run")
-			name := change(&spec)
-			if h, err := f.box.Start(t.Context(), name, spec); err == nil {
-				f.removeLater(t, h)
-				t.Error("started")
-			}
-		})
 	}
 }

@@ -64,7 +64,9 @@ func Hunt(t *testing.T, h Harness, open func(hide []string) (sandbox.Sandbox, er
 	}
 	spec := f.sh(t, `exec "$helper" helper hunt "$prey"`)
 	spec.Env["prey"] = string(told)
-	spec.GatewayDir, spec.GatewayPort = shortDir(t), h.Port(t)
+	if sandbox.Isolated(box) {
+		spec.GatewayDir = shortDir(t)
+	}
 	st, out := f.do(t, spec)
 	found := map[string]string{}
 	if err := json.Unmarshal([]byte(out), &found); err != nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/org/ralph-action/internal/fstree"
 )
 
 func testEnvironment(t *testing.T, f *fixture) {
@@ -44,7 +46,7 @@ func testEnvironment(t *testing.T, f *fixture) {
 // testCache: what one start leaves in its cache the next one finds, if it is
 // given the same; tools are led there unless the caller says otherwise.
 func testCache(t *testing.T, f *fixture) {
-	caches := []string{f.tree(t).Dir, f.tree(t).Dir}
+	caches := []string{f.tree(t), f.tree(t)}
 	run := func(cache, script string) string {
 		spec := f.sh(t, script)
 		spec.CacheDir, spec.Env["GOMODCACHE"] = cache, "/own"
@@ -86,25 +88,23 @@ func testWorkTree(t *testing.T, f *fixture) {
 	if err := os.Symlink(outside, filepath.Join(dir, "a/link")); err != nil {
 		t.Fatal(err)
 	}
-	w, err := f.box.Prepare(t.Context(), dir)
-	if err != nil {
+	if err := f.box.Prepare(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	spec := f.sh(t, `set -e; echo 2 >>a/b/f; mkdir new; echo 3 >new/g; echo 4 >new/closed; chmod 000 new/closed new`)
-	spec.Workspace = w
+	spec.Workspace = dir
 	if st, _ := f.do(t, spec); st.ExitCode != 0 {
 		t.Fatalf("exit %d: %s", st.ExitCode, st.Stderr)
 	}
-	got, err := f.box.Collect(t.Context(), w)
-	if err != nil {
+	if err := fstree.OpenUp(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"a/b/f": "12\n", "new/g": "3\n", "new/closed": "4\n"} {
-		data, err := os.ReadFile(filepath.Join(got, name))
+		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || string(data) != want {
 			t.Errorf("%s: %q, %v; want %q", name, data, err, want)
 		}
-		info, err := os.Stat(filepath.Join(got, name))
+		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode()&0o400 == 0 {
 			t.Errorf("%s: mode %v, %v; its owner cannot read it", name, info.Mode(), err)
 		}
@@ -114,11 +114,11 @@ func testWorkTree(t *testing.T, f *fixture) {
 	}
 
 	// And again: what the command left is there in the next start.
-	if w, err = f.box.Prepare(t.Context(), got); err != nil {
+	if err := f.box.Prepare(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	spec = f.sh(t, "cat new/g && echo 5 >>new/g")
-	spec.Workspace = w
+	spec.Workspace = dir
 	if st, out := f.do(t, spec); out != "3\n" || st.ExitCode != 0 {
 		t.Errorf("second start: %q, exit %d: %s", out, st.ExitCode, st.Stderr)
 	}

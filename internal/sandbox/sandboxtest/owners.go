@@ -116,7 +116,7 @@ func interrupt(t *testing.T, f *fixture, policy sandbox.OwnerDeath, after time.D
 		if st.State != sandbox.Missing && st.Reason != sandbox.ReasonOwnerDied {
 			t.Errorf("status %+v", st)
 		}
-		if runs, err := os.ReadFile(filepath.Join(spec.Workspace.Dir, "runs")); len(runs) > len("run\n") {
+		if runs, err := os.ReadFile(filepath.Join(spec.Workspace, "runs")); len(runs) > len("run\n") {
 			t.Errorf("it ran more than once: %q, %v", runs, err)
 		}
 		return

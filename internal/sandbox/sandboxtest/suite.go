@@ -37,18 +37,14 @@ type Harness struct {
 	// OwnerEnv is added to the environment of the processes that own starts, so
 	// that Main knows which sandbox to open.
 	OwnerEnv []string
-	// Port gives a port for Spec.GatewayPort.
-	Port func(t *testing.T) int
 }
 
 // Run exercises the contract of package sandbox.
 func Run(t *testing.T, h Harness) {
 	tests := map[string]func(*testing.T, *fixture){
-		"cases": testCases, "times": testTimes, "environment": testEnvironment, "cache": testCache,
-		"logs from offset": testLogsFromOffset, "work tree": testWorkTree, "relay": testRelay, "bad specs": testBadSpecs,
-		"start twice": testStartTwice, "start interrupted": testStartInterrupted, "name and run directory": testNameAndRunDir,
-		"stop": testStop, "stop by force": testStopByForce, "left behind": testLeftBehind, "wait is cancelled": testWaitCancelled,
-		"remove": testRemove, "unknown handle": testUnknownHandle, "keep": testKeep, "kill": testKill,
+		"cases": testCases, "observed": testObserved, "environment": testEnvironment, "cache": testCache,
+		"work tree": testWorkTree, "relay": testRelay, "start twice": testStartTwice, "start interrupted": testStartInterrupted,
+		"ends": testEnds, "remove": testRemove, "keep": testKeep, "kill": testKill,
 	}
 	for name, run := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -71,17 +67,16 @@ type fixture struct {
 }
 
 // tree makes a prepared work tree.
-func (f *fixture) tree(t *testing.T) sandbox.Workspace {
+func (f *fixture) tree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "given"), []byte("given\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w, err := f.box.Prepare(t.Context(), dir)
-	if err != nil {
+	if err := f.box.Prepare(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return dir
 }
 
 // sh is a spec that runs a script, in which $helper is the helper.
@@ -143,7 +138,7 @@ func (f *fixture) do(t *testing.T, spec sandbox.Spec) (sandbox.Status, string) {
 
 func (f *fixture) logs(t *testing.T, h sandbox.Handle, offset int64) string {
 	t.Helper()
-	r, err := f.box.Logs(t.Context(), h, offset)
+	r, err := h.Stdout(offset)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,19 +187,19 @@ func released(t *testing.T, path string) bool {
 	return err == nil
 }
 
-func (f *fixture) mustBeDead(t *testing.T, w sandbox.Workspace, names ...string) {
+func (f *fixture) mustBeDead(t *testing.T, tree string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if !released(t, filepath.Join(w.Dir, name)) {
+		if !released(t, filepath.Join(tree, name)) {
 			t.Errorf("the process that holds %q is alive", name)
 		}
 	}
 }
 
 // touch makes a file in the tree from the outside.
-func (f *fixture) touch(t *testing.T, w sandbox.Workspace, name string) {
+func (f *fixture) touch(t *testing.T, tree, name string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(w.Dir, name), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(tree, name), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,7 @@ func TestCrowdedIsToldApart(t *testing.T) {
 		var said string
 		disk{dirs: []string{t.TempDir()}, limit: tt.dir, room: func(string) (room, error) { return tt.room, nil }}.
 			watch(t.Context(), func(s string) { said = s })
-		st := sandbox.Status{Reason: ReasonDiskLimit, Detail: said}
+		st := sandbox.Status{Reason: sandbox.ReasonDiskLimit, Detail: said}
 		if said == "" || st.Crowded() != tt.want {
 			t.Errorf("%q: crowded %v", said, st.Crowded())
 		}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 const (
@@ -86,8 +88,7 @@ func (d disk) ask() (left room, problem string) {
 		r, err := d.room(dir)
 		// Where it cannot be asked there is nothing to go by but counting.
 		if err == nil && (r.bytes < diskReserve || r.files >= 0 && r.files < filesReserve) {
-			return r, fmt.Sprintf("the file system of the work tree is nearly full: %s and %d files are left in %s", size(r.bytes),
-				r.files, dir)
+			return r, fmt.Sprintf("%s: %s and %d files are left in %s", sandbox.NearlyFull, size(r.bytes), r.files, dir)
 		}
 		if i == 0 {
 			left = r
@@ -98,10 +99,10 @@ func (d disk) ask() (left room, problem string) {
 
 // lastLook is why a command ended that is over: it may have filled the disk, and ended, from one
 // look of the watch to the next. What it wrote would then leave no room for the host to work.
-func (d disk) lastLook(reason, detail string) (why, more string) {
-	if reason == ReasonExited || reason == ReasonWallTimeout || reason == ReasonIdleTimeout {
+func (d disk) lastLook(reason sandbox.Reason, detail string) (sandbox.Reason, string) {
+	if reason == sandbox.ReasonExited || reason == sandbox.ReasonWallTimeout || reason == sandbox.ReasonIdleTimeout {
 		if _, problem := d.ask(); problem != "" {
-			return ReasonDiskLimit, problem
+			return sandbox.ReasonDiskLimit, problem
 		}
 	}
 	return reason, detail

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 func unlimited() usage { return usage{math.MaxInt64, math.MaxInt64} }
@@ -135,20 +137,20 @@ func TestDiskWatchEnds(t *testing.T) {
 func TestDiskIsLookedAtOnceMore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		reason, want string
+		reason, want sandbox.Reason
 		left         room
 	}{
-		{ReasonExited, ReasonDiskLimit, room{0, 1 << 40}},
-		{ReasonExited, ReasonDiskLimit, room{1 << 40, 0}},
-		{ReasonExited, ReasonExited, room{1 << 40, -1}},
-		{ReasonWallTimeout, ReasonDiskLimit, room{0, -1}},
-		{ReasonIdleTimeout, ReasonDiskLimit, room{0, -1}},
-		{ReasonSignalled, ReasonSignalled, room{0, -1}}, // whoever stopped it knows why
-		{ReasonOwnerDied, ReasonOwnerDied, room{0, -1}},
+		{sandbox.ReasonExited, sandbox.ReasonDiskLimit, room{0, 1 << 40}},
+		{sandbox.ReasonExited, sandbox.ReasonDiskLimit, room{1 << 40, 0}},
+		{sandbox.ReasonExited, sandbox.ReasonExited, room{1 << 40, -1}},
+		{sandbox.ReasonWallTimeout, sandbox.ReasonDiskLimit, room{0, -1}},
+		{sandbox.ReasonIdleTimeout, sandbox.ReasonDiskLimit, room{0, -1}},
+		{sandbox.ReasonStopped, sandbox.ReasonStopped, room{0, -1}}, // whoever stopped it knows why
+		{sandbox.ReasonOwnerDied, sandbox.ReasonOwnerDied, room{0, -1}},
 	} {
 		d := disk{dirs: []string{"/tree"}, limit: unlimited(), room: func(string) (room, error) { return tt.left, nil }}
 		reason, detail := d.lastLook(tt.reason, "")
-		if reason != tt.want || (reason == ReasonDiskLimit) != strings.Contains(detail, "are left in /tree") {
+		if reason != tt.want || (reason == sandbox.ReasonDiskLimit) != strings.Contains(detail, "are left in /tree") {
 			t.Errorf("%s with %+v left: %s %q, want %s", tt.reason, tt.left, reason, detail, tt.want)
 		}
 	}

@@ -3,6 +3,8 @@ package shim
 import (
 	"os"
 	"testing"
+
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // TestSurvivesSignals sends the shim every signal that can be caught, but for
@@ -23,7 +25,7 @@ exit 7`)
 		t.Fatalf("exit %d, said %q; the command %q", code, said, stderr)
 	}
 	hist, err := ReadHistory(kept(cfg.Record))
-	if err != nil || hist.Exit == nil || hist.Exit.Reason != ReasonExited {
+	if err != nil || hist.Exit == nil || hist.Exit.Reason != sandbox.ReasonExited {
 		t.Errorf("record %+v, %v", hist.Exit, err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 // The events of a record, in order. A record may end after any of them.
@@ -17,23 +19,8 @@ const (
 	EventShim = "shim"
 	// EventStarted: the command runs.
 	EventStarted = "started"
-	// EventFirstByte: it wrote its first byte to stdout.
-	EventFirstByte = "first_byte"
 	// EventEnded: it has ended and nothing of it is left.
 	EventEnded = "ended"
-)
-
-// The reasons of an Exit.
-const (
-	ReasonExited      = "exited"
-	ReasonWallTimeout = "wall_timeout"
-	ReasonIdleTimeout = "idle_timeout"
-	// ReasonSignalled: the shim was asked to end by SIGTERM or SIGINT.
-	ReasonSignalled = "stopped"
-	ReasonOwnerDied = "owner_died"
-	// ReasonDiskLimit: it wrote more than it may; Detail says what.
-	ReasonDiskLimit   = "disk_limit"
-	ReasonStartFailed = "start_failed"
 )
 
 // Exit codes of the shim where it has no exit code of a command to pass on, as
@@ -59,15 +46,13 @@ type Exit struct {
 	// where it never ran.
 	Code int `json:"code"`
 	// Signal is the name of that signal ("SIGKILL").
-	Signal string `json:"signal,omitempty"`
-	Reason string `json:"reason"`
+	Signal string         `json:"signal,omitempty"`
+	Reason sandbox.Reason `json:"reason"`
 	// Detail says why a start failed, which limit was hit, or what went wrong
 	// beside the command.
 	Detail string `json:"detail,omitempty"`
-	// OutputBytes were written to stdout; Truncated says that not all of them
-	// were kept.
-	OutputBytes int64 `json:"output_bytes"`
-	Truncated   bool  `json:"truncated,omitempty"`
+	// Truncated says that not all of stdout was kept.
+	Truncated bool `json:"truncated,omitempty"`
 	// OOMKilled says that something in the container was killed for memory.
 	// (The engine's own flag can come too late to be seen.)
 	OOMKilled bool `json:"oom_killed,omitempty"`
@@ -75,7 +60,7 @@ type Exit struct {
 
 // Status is the exit code of the shim process itself.
 func (e Exit) Status() int {
-	if e.Reason == ReasonStartFailed {
+	if e.Reason == sandbox.ReasonStartFailed {
 		return CodeStartFailed
 	}
 	return e.Code
@@ -84,7 +69,7 @@ func (e Exit) Status() int {
 // History is what a record tells.
 type History struct {
 	// The times of the events; zero where they have not happened.
-	ShimAt, StartedAt, FirstByteAt, EndedAt time.Time
+	ShimAt, StartedAt, EndedAt time.Time
 	// Exit is nil until the end.
 	Exit *Exit
 }
@@ -119,8 +104,6 @@ func parseHistory(data []byte) History {
 			h.ShimAt = e.Time
 		case EventStarted:
 			h.StartedAt = e.Time
-		case EventFirstByte:
-			h.FirstByteAt = e.Time
 		case EventEnded:
 			if e.Exit != nil {
 				h.EndedAt, h.Exit = e.Time, e.Exit

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 const (
@@ -115,7 +117,7 @@ func (s *session) run(config string) Exit {
 	child, err := s.start(ctx, config)
 	_, _ = os.Stdout.WriteString("ready\n")
 	if err != nil {
-		return Exit{Code: -1, Reason: ReasonStartFailed, Detail: err.Error()}
+		return Exit{Code: -1, Reason: sandbox.ReasonStartFailed, Detail: err.Error()}
 	}
 	reason, detail, status := s.watch(ctx, child)
 	s.sweep(child)
@@ -123,7 +125,7 @@ func (s *session) run(config string) Exit {
 	reason, detail = s.disk().lastLook(reason, detail)
 
 	exit := Exit{
-		Reason: reason, Detail: detail, OutputBytes: child.stdout.seen, Truncated: child.stdout.truncated(),
+		Reason: reason, Detail: detail, Truncated: child.stdout.truncated(),
 		Code: status.ExitStatus(), OOMKilled: oomKilled(),
 	}
 	if status.Signaled() {
@@ -229,8 +231,8 @@ func (s *session) fork(path string, cfg Config, stdin, stdout, stderr *os.File) 
 	// Without this event the command still runs; only the time is unknown.
 	_ = s.record.add(Event{Event: EventStarted, Time: time.Now()})
 	c.pipes = []*os.File{outR, errR}
-	c.copied.Go(func() { s.copyOutput(c.stdout, outR, true) })
-	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR, false) })
+	c.copied.Go(func() { s.copyOutput(c.stdout, outR) })
+	c.copied.Go(func() { s.copyOutput(&tailFile{f: stderr, keep: stderrTail}, errR) })
 	go c.reap()
 	return c, nil
 }
@@ -249,16 +251,12 @@ func (s *session) seal(config string) error {
 }
 
 // copyOutput reads to the end, whatever becomes of the sink.
-func (s *session) copyOutput(sink io.Writer, r *os.File, first bool) {
+func (s *session) copyOutput(sink io.Writer, r *os.File) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := r.Read(buf)
 		if n > 0 {
 			s.active.Store(int64(time.Since(s.begin)))
-			if first {
-				first = false
-				_ = s.record.add(Event{Event: EventFirstByte, Time: time.Now()})
-			}
 			_, _ = sink.Write(buf[:n])
 		}
 		if err != nil {
@@ -325,7 +323,7 @@ func (c *child) await() (status syscall.WaitStatus, ok bool) {
 
 // watch waits for the command to end and makes it end when it has to. The
 // reason is that of the first cause.
-func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _ syscall.WaitStatus) {
+func (s *session) watch(ctx context.Context, c *child) (reason sandbox.Reason, detail string, _ syscall.WaitStatus) {
 	var (
 		grace <-chan time.Time
 		wall  = after(s.cfg.WallTimeout)
@@ -339,7 +337,7 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 	if len(s.cfg.Watched) > 0 {
 		go s.disk().watch(ctx, func(problem string) { full <- problem })
 	}
-	end := func(why string, sig syscall.Signal) {
+	end := func(why sandbox.Reason, sig syscall.Signal) {
 		if reason == "" {
 			reason = why
 			grace = time.After(s.cfg.Grace)
@@ -350,31 +348,31 @@ func (s *session) watch(ctx context.Context, c *child) (reason, detail string, _
 		select {
 		case status := <-c.ended:
 			if reason == "" {
-				reason = ReasonExited
+				reason = sandbox.ReasonExited
 			}
 			return reason, detail, status
 		case sig := <-s.signals:
 			if sig, ok := sig.(syscall.Signal); ok {
-				end(ReasonSignalled, sig)
+				end(sandbox.ReasonStopped, sig)
 			}
 		case <-owner:
 			owner = nil
-			end(ReasonOwnerDied, syscall.SIGTERM)
+			end(sandbox.ReasonOwnerDied, syscall.SIGTERM)
 		case <-wall:
-			end(ReasonWallTimeout, syscall.SIGTERM)
+			end(sandbox.ReasonWallTimeout, syscall.SIGTERM)
 		case <-idle:
 			silent := time.Since(s.begin) - time.Duration(s.active.Load())
 			if silent < s.cfg.IdleTimeout {
 				idle = time.After(s.cfg.IdleTimeout - silent)
 				continue
 			}
-			end(ReasonIdleTimeout, syscall.SIGTERM)
+			end(sandbox.ReasonIdleTimeout, syscall.SIGTERM)
 		case problem := <-full:
 			// It has no say in it: it would write on meanwhile.
 			if reason == "" {
 				detail = problem
 			}
-			end(ReasonDiskLimit, syscall.SIGKILL)
+			end(sandbox.ReasonDiskLimit, syscall.SIGKILL)
 			killAll(c.pid)
 		case <-grace:
 			// Again and again, until it is seen to be dead.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/org/ralph-action/internal/sandbox"
 	"go.uber.org/goleak"
 
 	"github.com/org/ralph-action/internal/proc"
@@ -107,7 +108,7 @@ func TestMainRunsOnce(t *testing.T) {
 		t.Errorf("output %q, %v", out, err)
 	}
 	hist, err := ReadHistory(kept(cfg.Record))
-	if err != nil || hist.Exit == nil || *hist.Exit != (Exit{Code: 3, Reason: ReasonExited, OutputBytes: 4}) {
+	if err != nil || hist.Exit == nil || *hist.Exit != (Exit{Code: 3, Reason: sandbox.ReasonExited}) {
 		t.Errorf("record %+v, %v", hist.Exit, err)
 	}
 	if pid, err := Holder(kept(cfg.Record)); pid != 0 || err != nil {
@@ -199,7 +200,7 @@ func TestFullDiskDoesNotBlockTheCommand(t *testing.T) {
 	if err != nil || hist.Exit == nil {
 		t.Fatal(hist, err)
 	}
-	if !hist.Exit.Truncated || hist.Exit.OutputBytes != 1000000 || !strings.Contains(hist.Exit.Detail, "no space") {
+	if !hist.Exit.Truncated || !strings.Contains(hist.Exit.Detail, "no space") {
 		t.Errorf("record %+v", *hist.Exit)
 	}
 }
@@ -323,8 +324,7 @@ func TestReadHistory(t *testing.T) {
 	for _, e := range []Event{
 		{Event: EventShim, Time: at},
 		{Event: EventStarted, Time: at.Add(1)},
-		{Event: EventFirstByte, Time: at.Add(2)},
-		{Event: EventEnded, Time: at.Add(3), Exit: &Exit{Code: 1, Reason: ReasonExited}},
+		{Event: EventEnded, Time: at.Add(3), Exit: &Exit{Code: 1, Reason: sandbox.ReasonExited}},
 	} {
 		line, err := json.Marshal(e)
 		if err != nil {
@@ -333,8 +333,8 @@ func TestReadHistory(t *testing.T) {
 		whole = append(append(whole, line...), '\n')
 	}
 	full := History{
-		ShimAt: at, StartedAt: at.Add(1), FirstByteAt: at.Add(2), EndedAt: at.Add(3),
-		Exit: &Exit{Code: 1, Reason: ReasonExited},
+		ShimAt: at, StartedAt: at.Add(1), EndedAt: at.Add(3),
+		Exit: &Exit{Code: 1, Reason: sandbox.ReasonExited},
 	}
 	running := full
 	running.EndedAt, running.Exit = time.Time{}, nil

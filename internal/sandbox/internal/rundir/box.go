@@ -1,7 +1,6 @@
 package rundir
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -44,7 +43,7 @@ func Config(noted Start, spec sandbox.Spec, at Places) shim.Config {
 		Stdout:      filepath.Join(at.Box, stdoutFile),
 		Stderr:      filepath.Join(at.Box, stderrFile),
 		Record:      filepath.Join(at.Box, recordFile),
-		OutputLimit: cmp.Or(max(spec.OutputLimit, 0), sandbox.DefaultOutputLimit),
+		OutputLimit: sandbox.OutputLimit,
 		WallTimeout: spec.WallTimeout, IdleTimeout: spec.IdleTimeout,
 		Grace: noted.Grace, WatchOwner: spec.OnOwnerDeath == sandbox.KillWithOwner,
 		Limits: shim.Limits{OpenFiles: maxOpenFiles},
@@ -61,7 +60,7 @@ func Config(noted Start, spec sandbox.Spec, at Places) shim.Config {
 		cfg.Watched = append(cfg.Watched, at.Cache)
 	}
 	if at.Gateway != "" {
-		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(cmp.Or(spec.GatewayPort, sandbox.DefaultGatewayPort)))
+		cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.GatewayPort))
 		cfg.Socket = filepath.Join(at.Gateway, sandbox.GatewaySocket)
 	}
 	return cfg

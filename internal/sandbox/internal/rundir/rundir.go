@@ -50,12 +50,6 @@ type Start struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// Stdout is the transcript, as far as it is kept.
-func (d Dir) Stdout() string { return d.Path(stdoutFile) }
-
-// Stderr is the end of what the command wrote to stderr.
-func (d Dir) Stderr() string { return d.Path(stderrFile) }
-
 // Record is the shim's record of events.
 func (d Dir) Record() string { return d.Path(recordFile) }
 
@@ -102,11 +96,8 @@ func (d Dir) Enter(ctx context.Context, s Start) (noted Start, unlock func(), er
 }
 
 // Find gives the directory of a handle and what was noted there, nil where there is no such
-// start. A handle of another machine than node is sandbox.ErrOtherNode.
-func Find(h sandbox.Handle, node string) (Dir, *Start, error) {
-	if h.Node != "" && h.Node != node {
-		return "", nil, fmt.Errorf("%w: it is %s, this is %s", sandbox.ErrOtherNode, h.Node, node)
-	}
+// start.
+func Find(h sandbox.Handle) (Dir, *Start, error) {
 	d := Dir(h.RunDir)
 	noted, found, err := d.Started()
 	if err != nil || !found || noted.Name != h.Name {
@@ -145,17 +136,14 @@ func (d Dir) NoteStop(reason string) error {
 func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 	st := sandbox.Status{
 		State:     sandbox.Created,
-		StartedAt: h.StartedAt, FirstByteAt: h.FirstByteAt, FinishedAt: h.EndedAt,
+		StartedAt: h.StartedAt, FinishedAt: h.EndedAt,
 	}
 	if h.ShimAt.IsZero() {
 		return st, nil
 	}
 	st.State = sandbox.Running
-	if info, err := os.Stat(d.Stdout()); err == nil {
-		st.OutputBytes = info.Size()
-	}
 	var err error
-	if st.Stderr, err = tail(d.Stderr(), stderrShown); err != nil {
+	if st.Stderr, err = tail(d.Path(stderrFile), stderrShown); err != nil {
 		return st, err
 	}
 	if h.Exit == nil {
@@ -164,8 +152,8 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 
 	st.State = sandbox.Exited
 	st.ExitCode, st.Signal = h.Exit.Code, h.Exit.Signal
-	st.Reason, st.Detail = sandbox.Reason(h.Exit.Reason), h.Exit.Detail
-	st.OutputBytes, st.Truncated, st.OOMKilled = h.Exit.OutputBytes, h.Exit.Truncated, h.Exit.OOMKilled
+	st.Reason, st.Detail = h.Exit.Reason, h.Exit.Detail
+	st.Truncated, st.OOMKilled = h.Exit.Truncated, h.Exit.OOMKilled
 	if st.Reason == sandbox.ReasonStopped {
 		var n stopNote
 		found, err := d.read(stopFile, &n)
@@ -196,26 +184,6 @@ func (d Dir) Lost(st sandbox.Status) (sandbox.Status, error) {
 	return st, nil
 }
 
-// Logs gives the transcript from offset to its present end.
-func (d Dir) Logs(offset int64) (io.ReadCloser, error) {
-	f, err := os.Open(d.Stdout())
-	if errors.Is(err, fs.ErrNotExist) {
-		return io.NopCloser(eof{}), nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read transcript: %w", err)
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("read transcript: %w", err)
-	}
-	return f, nil
-}
-
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
-
 // Forget deletes the host's notes, the boxes and the given subdirectories; the transcript
 // stays.
 func (d Dir) Forget(subdirs ...string) error {
@@ -237,34 +205,6 @@ func (d Dir) Forget(subdirs ...string) error {
 		return fmt.Errorf("clear run directory: %w", err)
 	}
 	return nil
-}
-
-// OpenUp gives the owner access to everything below dir, as far down as anything
-// is read. No link leads out of it.
-func OpenUp(ctx context.Context, dir string) error {
-	// The command owns the directory itself, too.
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return err
-	}
-	if info.IsDir() && info.Mode()&0o700 != 0o700 {
-		if err := os.Chmod(dir, 0o700); err != nil { // #nosec G302 -- a directory
-			return err
-		}
-	}
-	return fstree.Walk(ctx, dir, func(e fstree.Entry) error {
-		var want uint32
-		switch {
-		case e.IsDir():
-			want = 0o700
-		case e.IsRegular():
-			want = 0o400
-		}
-		if e.Perm()&want == want {
-			return nil
-		}
-		return fstree.ChmodAt(e.Dir, e.Name, e.Perm()|want)
-	})
 }
 
 // write replaces a file as a whole, with v as JSON. It does not sync: no process of the start

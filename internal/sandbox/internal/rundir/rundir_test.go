@@ -1,10 +1,7 @@
 package rundir
 
 import (
-	"context"
 	"errors"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
@@ -28,24 +23,6 @@ func newDir(t *testing.T) Dir {
 	return d
 }
 
-// TestReasonsAreTheShims: the shim imports nothing, so that it names the
-// reasons itself.
-func TestReasonsAreTheShims(t *testing.T) {
-	t.Parallel()
-	for ours, shims := range map[sandbox.Reason]string{
-		sandbox.ReasonExited:      shim.ReasonExited,
-		sandbox.ReasonWallTimeout: shim.ReasonWallTimeout,
-		sandbox.ReasonIdleTimeout: shim.ReasonIdleTimeout,
-		sandbox.ReasonStopped:     shim.ReasonSignalled,
-		sandbox.ReasonOwnerDied:   shim.ReasonOwnerDied,
-		sandbox.ReasonStartFailed: shim.ReasonStartFailed,
-	} {
-		if string(ours) != shims {
-			t.Errorf("%q here, %q in the shim", ours, shims)
-		}
-	}
-}
-
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
@@ -56,16 +33,15 @@ func TestStatus(t *testing.T) {
 		return h
 	}
 	tests := []struct {
-		name   string
-		hist   shim.History
-		stop   []string
-		stdout string
-		want   sandbox.Status
+		name string
+		hist shim.History
+		stop []string
+		want sandbox.Status
 	}{
 		{name: "nothing yet", want: sandbox.Status{State: sandbox.Created}},
 		{
-			name: "running", hist: up, stdout: "abc",
-			want: sandbox.Status{State: sandbox.Running, StartedAt: at, OutputBytes: 3},
+			name: "running", hist: up,
+			want: sandbox.Status{State: sandbox.Running, StartedAt: at},
 		},
 		{
 			name: "asked to stop, still running", hist: up, stop: []string{"enough"},
@@ -73,16 +49,16 @@ func TestStatus(t *testing.T) {
 		},
 		{
 			name: "ended", hist: ended(shim.Exit{
-				Code: 3, Reason: shim.ReasonExited, OutputBytes: 9, Truncated: true, OOMKilled: true,
-			}), stdout: "abc",
+				Code: 3, Reason: sandbox.ReasonExited, Truncated: true, OOMKilled: true,
+			}),
 			want: sandbox.Status{
 				State: sandbox.Exited, ExitCode: 3, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at,
-				OutputBytes: 9, Truncated: true, OOMKilled: true,
+				Truncated: true, OOMKilled: true,
 			},
 		},
 		{
 			name: "stopped; the first reason counts", hist: ended(shim.Exit{
-				Code: 143, Signal: "SIGTERM", Reason: shim.ReasonSignalled,
+				Code: 143, Signal: "SIGTERM", Reason: sandbox.ReasonStopped,
 			}),
 			stop: []string{"first", "second"},
 			want: sandbox.Status{
@@ -91,14 +67,14 @@ func TestStatus(t *testing.T) {
 			},
 		},
 		{
-			name: "signalled, but not by us", hist: ended(shim.Exit{Code: 143, Signal: "SIGTERM", Reason: shim.ReasonSignalled}),
+			name: "signalled, but not by us", hist: ended(shim.Exit{Code: 143, Signal: "SIGTERM", Reason: sandbox.ReasonStopped}),
 			want: sandbox.Status{
 				State: sandbox.Exited, ExitCode: 143, Signal: "SIGTERM", Reason: sandbox.ReasonExited, StartedAt: at,
 				FinishedAt: at,
 			},
 		},
 		{
-			name: "ended by itself while being stopped", hist: ended(shim.Exit{Reason: shim.ReasonExited}),
+			name: "ended by itself while being stopped", hist: ended(shim.Exit{Reason: sandbox.ReasonExited}),
 			stop: []string{"late"},
 			want: sandbox.Status{State: sandbox.Exited, Reason: sandbox.ReasonExited, StartedAt: at, FinishedAt: at},
 		},
@@ -107,11 +83,6 @@ func TestStatus(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := newDir(t)
-			if tt.stdout != "" {
-				if err := os.WriteFile(d.Stdout(), []byte(tt.stdout), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
 			for _, reason := range tt.stop {
 				if err := d.NoteStop(reason); err != nil {
 					t.Fatal(err)
@@ -155,18 +126,6 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-func TestLogsBeforeThereAreAny(t *testing.T) {
-	t.Parallel()
-	r, err := newDir(t).Logs(10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Close() }()
-	if data, err := io.ReadAll(r); err != nil || len(data) != 0 {
-		t.Errorf("%q, %v", data, err)
-	}
-}
-
 func TestForget(t *testing.T) {
 	t.Parallel()
 	d := newDir(t)
@@ -178,7 +137,7 @@ func TestForget(t *testing.T) {
 	}
 	outside := t.TempDir()
 	for path, text := range map[string]string{
-		d.Stdout(): "out", d.Record(): "x", filepath.Join(outside, "kept"): "kept",
+		d.Path(stdoutFile): "out", d.Record(): "x", filepath.Join(outside, "kept"): "kept",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -213,67 +172,5 @@ func TestForget(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(outside, "kept")); err != nil {
 		t.Errorf("a link was followed: %v", err)
-	}
-}
-
-// Whatever permissions a command left, and however deep, the owner has access
-// afterwards; what a link leads to keeps its own.
-func TestOpenUp(t *testing.T) {
-	t.Parallel()
-	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, nil, 0o200); err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "tree")
-	deep := filepath.Join(dir, strings.Repeat("d/", 100), "e")
-	if err := os.MkdirAll(deep, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	modes := map[string]fs.FileMode{"f": 0, "d/f": 0o200, "d/d/d/f": 0o700}
-	for path, mode := range modes {
-		if err := os.WriteFile(filepath.Join(dir, path), nil, mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file := filepath.Join(deep, "f")
-	if err := errors.Join(
-		os.WriteFile(file, nil, 0), os.Symlink(outside, filepath.Join(dir, "link")),
-		os.Chmod(deep, 0o500), os.Chmod(filepath.Join(dir, "d/d"), 0), os.Chmod(dir, 0o100),
-	); err != nil {
-		t.Fatal(err)
-	}
-	if err := OpenUp(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]fs.FileMode{
-		dir: 0o700, filepath.Join(dir, "f"): 0o400, filepath.Join(dir, "d/f"): 0o600, filepath.Join(dir, "d/d"): 0o700,
-		filepath.Join(dir, "d/d/d/f"): 0o700, deep: 0o700, file: 0o400, outside: 0o200,
-	} {
-		info, err := os.Lstat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := info.Mode().Perm(); got != want {
-			t.Errorf("%s has %o, not %o", strings.TrimPrefix(path, dir), got, want)
-		}
-	}
-}
-
-// No depth keeps the host busy, and a cancel is heard.
-func TestOpenUpOfDeepDirectories(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	if err := fstreetest.Dig(dir, 10_000); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if err := OpenUp(ctx, dir); err != nil {
-		t.Errorf("10,000 nested directories: %v", err)
-	}
-	cancel()
-	if err := OpenUp(ctx, dir); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled walk says %v", err)
 	}
 }
