@@ -5,6 +5,7 @@ go 1.26.0
 // What is required, and why. A new module needs a reason here, and a home in
 // .golangci.yml where one package can hide it.
 require (
+	charm.land/bubbles/v2 v2.2.1 // the log that one scrolls in run --tui
 	charm.land/bubbletea/v2 v2.1.1 // the full screen of run --tui
 	github.com/alecthomas/kong v1.17.0 // flags and sub-commands from one struct, without globals; in cmd/bot only
 	github.com/bradleyfalzon/ghinstallation/v2 v2.10.0 // tokens for one repository; v2.10.0 alone has go-github v60's types
@@ -38,6 +39,7 @@ require (
 )
 
 require (
+	charm.land/lipgloss/v2 v2.0.5 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
