@@ -350,11 +350,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
-	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
-		Kin:   cfg.GitHub.PullRequestsOf,
-		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-	}, log, obs)
+	p, err := newParts(ctx, cfg, appConfig(cfg), log, obs)
 	if err != nil {
 		return nil, err
 	}
@@ -379,6 +375,15 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
 	return a, nil
+}
+
+// appConfig is how the App speaks to GitHub.
+func appConfig(cfg config.Server) ghapp.Config {
+	return ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		Kin:   cfg.GitHub.PullRequestsOf,
+		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+	}
 }
 
 // concurrency is how many agents and checks are at work at once.

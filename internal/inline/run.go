@@ -323,14 +323,18 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 		}
 		j.subject.Slug = place.place.slug
 	}
+	carried, err := place.finished(ctx, j, last)
+	if err != nil {
+		return loop.State{}, err
+	}
 	j.subject.HostFiles = place.files.paths()
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
 		Run: id, Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
-		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise,
+		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise, Carried: carried,
 		Settings: loop.Settings{
-			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
+			Ask: o.Ask, KeepProgress: j.writes != "", Review: o.Review, Limits: o.Limits, Gates: o.Gates,
 			Image: o.Image, Model: o.Model,
 		},
 	}, o.Now()), nil
