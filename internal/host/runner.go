@@ -171,9 +171,7 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	}
 	return sandbox.Spec{
 		Env: env, RunDir: filepath.Join(dir, "run"), Image: image,
-		MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs, PIDs: h.cfg.Resources.PIDs,
-		DiskBytes: h.cfg.Resources.DiskBytes, DiskFiles: h.cfg.Resources.DiskFiles,
-		OnOwnerDeath: h.cfg.OnOwnerDeath,
+		Resources: h.cfg.Resources, OnOwnerDeath: h.cfg.OnOwnerDeath,
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"

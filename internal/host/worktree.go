@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
