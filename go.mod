@@ -5,6 +5,7 @@ go 1.26.0
 // What is required, and why. A new module needs a reason here, and a home in
 // .golangci.yml where one package can hide it.
 require (
+	charm.land/bubbles/v2 v2.2.1 // the log that one scrolls in run --tui
 	charm.land/bubbletea/v2 v2.1.1 // the full screen of run --tui
 	github.com/alecthomas/kong v1.17.0 // flags and sub-commands from one struct, without globals; in cmd/bot only
 	github.com/bradleyfalzon/ghinstallation/v2 v2.10.0 // tokens for one repository; v2.10.0 alone has go-github v60's types
@@ -27,6 +28,7 @@ require (
 	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
 	github.com/yuin/goldmark v1.8.7 // where things stand in Markdown; we edit the bytes ourselves
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives them
+	golang.org/x/net v0.62.0 // the HTML of issues, as a browser reads it
 	golang.org/x/sync v0.24.0 // bounds the memory of webhooks and model requests under way
 	golang.org/x/sys v0.49.0 // openat, sub-reapers and what else syscall lacks
 	golang.org/x/term v0.47.0 // is stderr a terminal, and how wide
@@ -37,6 +39,7 @@ require (
 )
 
 require (
+	charm.land/lipgloss/v2 v2.0.5 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -93,7 +96,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.44.0 // indirect
 	go.opentelemetry.io/otel/trace v1.44.0 // indirect
 	golang.org/x/exp v0.0.0-20260718201538-764159d718ef // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
@@ -38,16 +40,6 @@ type doctorCmd struct {
 	JSON bool `name:"json" help:"Print JSON."`
 }
 
-// finding is what one check came to.
-type finding struct {
-	what string
-	// ok is what is fine about it; err what is not.
-	ok  string
-	err error
-	// optional: without it something is missing, not broken.
-	optional bool
-}
-
 // doctorReport is what bot doctor --json prints.
 type doctorReport struct {
 	// OK: nothing has to be fixed.
@@ -70,32 +62,54 @@ const (
 	statusFail = "fail"
 )
 
+// warning is an error without which something is missing, not broken.
+type warning struct{ error }
+
+func (w warning) Unwrap() error { return w.error }
+
+// warn makes a warning of what is wrong, if anything is, where that is not needed.
+func warn(optional bool, err error) error {
+	if err == nil || !optional {
+		return err
+	}
+	return warning{err}
+}
+
+// fix is what is wrong, and what to do.
+func fix(message, hint string) error { return &run.UserError{Message: message, Hint: hint} }
+
+// add tells what a check came to: ok is what is fine, where err says nothing else.
+func (r *doctorReport) add(name, ok string, err error) {
+	e := checkEntry{Name: name, Status: statusOK, Message: ok}
+	if err != nil {
+		e.Status, e.Message = statusFail, err.Error()
+		if _, optional := errors.AsType[warning](err); optional {
+			e.Status = statusWarn
+		}
+		if user, known := errors.AsType[*run.UserError](err); known {
+			e.Message, e.Hint = user.Message, user.Hint
+		}
+	}
+	r.Checks = append(r.Checks, e)
+}
+
 // Run checks everything and tells all of it; what must be fixed makes exit
 // code 2.
 func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	var report doctorReport
+	c.checks(ctx, &report)
 	broken := 0
-	for _, f := range c.findings(ctx) {
-		e := f.entry()
+	for _, e := range report.Checks {
 		if e.Status == statusFail {
 			broken++
 		}
-		report.Checks = append(report.Checks, e)
 	}
-	report.OK = broken == 0
-	if c.JSON {
+	if report.OK = broken == 0; c.JSON {
 		if err := printJSON(io.out, report); err != nil {
 			return err
 		}
 	} else {
-		for _, e := range report.Checks {
-			e.print(io.out)
-		}
-		if report.OK {
-			fmt.Fprintln(io.out, "\nNo problems found.")
-		} else {
-			fmt.Fprintf(io.out, "\n%s to fix.\n", strs.Count(broken, "thing"))
-		}
+		report.print(io.out)
 	}
 	if broken > 0 {
 		return ended{run.ExitUsage}
@@ -103,59 +117,75 @@ func (c *doctorCmd) Run(ctx bound, io stdio) error {
 	return nil
 }
 
-func (c *doctorCmd) findings(ctx context.Context) []finding {
+// print writes a line for each check, and below it what to do.
+func (r *doctorReport) print(w io.Writer) {
+	broken := 0
+	for _, e := range r.Checks {
+		mark := map[string]string{statusOK: "✓", statusWarn: "–", statusFail: "✗"}[e.Status]
+		fmt.Fprintf(w, "%s %-15s %s\n", mark, e.Name, e.Message)
+		if e.Hint != "" {
+			fmt.Fprintf(w, "  %-15s → %s\n", "", e.Hint)
+		}
+		if e.Status == statusFail {
+			broken++
+		}
+	}
+	if broken > 0 {
+		fmt.Fprintf(w, "\n%s to fix.\n", strs.Count(broken, "thing"))
+	} else {
+		fmt.Fprintln(w, "\nNo problems found.")
+	}
+}
+
+func (c *doctorCmd) checks(ctx context.Context, r *doctorReport) {
 	cfg, found, cfgErr := c.load()
-	starts, backend := c.agent(ctx, cfg)
-	checks := []finding{c.git(), starts}
+	box := cfg.Sandbox
+	git, err := openGit()
+	if err != nil {
+		r.add("git", "", err)
+	} else {
+		r.add("git", git.Version(), nil)
+	}
+	backend, version, err := c.agent(ctx, cfg)
+	r.add("agent", version, err)
 	if backend != nil && !found && (len(backend.About().Keys) > 0 || c.UseLogin) {
-		checks = append(checks, c.key(backend))
+		ok, err := c.key(backend)
+		r.add("model key", ok, err)
 	}
-	if !found || cfg.Sandbox.Kind == config.SandboxLocal {
-		checks = append(checks, c.local(cfg))
+	if !found || box.Kind == config.SandboxLocal {
+		ok, err := c.local(cfg)
+		r.add("local sandbox", ok, warn(box.Kind != config.SandboxLocal || box.LocalIsolation != "bwrap", err))
 	}
-	checks = append(checks, c.docker(ctx, cfg, found), c.dataDir(cfg, found))
-	if user, ok := c.userFile(); ok {
-		checks = append(checks, user)
+	dir, err := cfg.DataDir, error(nil)
+	if !found {
+		dir, err = dataDir()
+	}
+	if err != nil {
+		r.add("data directory", "", err)
+	} else {
+		ok, err := c.docker(ctx, cfg, dir)
+		r.add("docker", ok, warn(box.Kind != config.SandboxDocker || box.Image == "", err))
+		ok, err = c.dataDir(cfg, dir)
+		r.add("data directory", ok, warn(!found, err))
+	}
+	if _, path, own, err := userDefaults(); own || err != nil {
+		r.add("your defaults", path+" holds for each "+calledAs()+" run of yours", err)
 	}
 	switch {
 	case cfgErr != nil:
-		return append(checks, finding{what: "server", err: cfgErr})
+		r.add("server", "", cfgErr)
 	case !found:
-		return append(checks, c.repository(ctx), finding{what: "server", optional: true, err: &run.UserError{
-			Message: "not checked: there is no " + configFile + " here",
-			Hint: fmt.Sprintf("%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours "+
-				"with --config", calledAs()),
-		}})
-	}
-	checks = append(checks, c.disk(cfg),
-		finding{what: "server", ok: "the configuration is complete, every key is known"},
-		finding{what: "webhook secret", ok: strs.Count(len(cfg.GitHub.WebhookSecrets), "secret") + " accepted"})
-	checks = append(checks, c.models(ctx, cfg)...)
-	return append(checks, c.gitHub(ctx, cfg)...)
-}
-
-// entry is the finding as people and programs are told.
-func (f finding) entry() checkEntry {
-	e := checkEntry{Name: f.what, Status: statusOK, Message: f.ok}
-	if f.err == nil {
-		return e
-	}
-	e.Status, e.Message = statusFail, f.err.Error()
-	if f.optional {
-		e.Status = statusWarn
-	}
-	if user, ok := errors.AsType[*run.UserError](f.err); ok {
-		e.Message, e.Hint = user.Message, user.Hint
-	}
-	return e
-}
-
-// print writes a line, and below it what to do.
-func (e checkEntry) print(w io.Writer) {
-	mark := map[string]string{statusOK: "✓", statusWarn: "–", statusFail: "✗"}[e.Status]
-	fmt.Fprintf(w, "%s %-15s %s\n", mark, e.Name, e.Message)
-	if e.Hint != "" {
-		fmt.Fprintf(w, "  %-15s → %s\n", "", e.Hint)
+		ok, err := c.repository(ctx, git)
+		r.add("repository", ok, err)
+		r.add("server", "", warning{fix("not checked: there is no "+configFile+" here", fmt.Sprintf(
+			"%[1]s run needs none; for %[1]s serve, create one with %[1]s setup or pass yours with --config", calledAs()))})
+	default:
+		ok, err := c.disk(cfg)
+		r.add("disk", ok, warn(true, err))
+		r.add("server", "the configuration is complete, every key is known", nil)
+		r.add("webhook secret", strs.Count(len(cfg.GitHub.WebhookSecrets), "secret")+" accepted", nil)
+		c.models(ctx, cfg, r)
+		c.gitHub(ctx, cfg, r)
 	}
 }
 
@@ -165,274 +195,164 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 	if file == "" {
 		file = configFile
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			return withUser(config.DefaultServer()), false, nil
+			cfg = config.DefaultServer()
+			if user, _, _, err := userDefaults(); err == nil { // else it is told of by itself
+				cfg.Sandbox.Show = user.Sandbox.Show
+				if user.Agent.Name != "" {
+					cfg.Agent = user.Agent
+				}
+			}
+			return c.flags(cfg), false, nil
 		}
 	}
-	cfg, err = config.LoadServer(file, os.LookupEnv, os.ReadFile)
-	if err != nil {
-		return config.DefaultServer(), true, err
+	if cfg, err = config.LoadServer(file, os.LookupEnv, os.ReadFile); err != nil {
+		cfg = config.DefaultServer()
 	}
-	return cfg, true, nil
+	return c.flags(cfg), true, err
 }
 
-// withUser is cfg with the agent of the person's own file.
-func withUser(cfg config.Server) config.Server {
-	user, _, _, err := userDefaults()
-	if err == nil && user.Agent.Name != "" {
-		cfg.Agent = user.Agent
-	}
-	cfg.Sandbox.Show = user.Sandbox.Show
+// flags puts the agent of the command line in the place of the configured one.
+func (c *doctorCmd) flags(cfg config.Server) config.Server {
+	cfg.Agent.Name, cfg.Agent.ScriptFile = cmp.Or(c.Agent, cfg.Agent.Name), cmp.Or(c.Script, cfg.Agent.ScriptFile)
+	cfg.Agent.Path, cfg.Agent.Command = cmp.Or(c.AgentPath, cfg.Agent.Path), cmp.Or(c.AgentCommand, cfg.Agent.Command)
 	return cfg
 }
 
-// userFile is about the person's own file; false where there is none.
-func (c *doctorCmd) userFile() (finding, bool) {
-	_, path, found, err := userDefaults()
-	return finding{what: "your defaults", ok: path + " holds for each " + calledAs() + " run of yours", err: err},
-		found || err != nil
-}
-
 // repository is about the repository's own file, as it lies in the checkout here.
-func (c *doctorCmd) repository(ctx context.Context) finding {
-	f := finding{what: "repository", optional: true}
-	git, err := openGit()
-	if err != nil {
-		f.err = err
-		return f
+func (c *doctorCmd) repository(ctx context.Context, git *gitrepo.Git) (string, error) {
+	if git == nil {
+		return "", warning{errors.New("not checked: there is no git")}
 	}
 	repo, err := git.OpenLocal(ctx, ".")
 	if err != nil {
-		f.err = err
-		return f
+		return "", warning{err}
 	}
 	source, err := os.ReadFile(filepath.Join(repo.Top(), filepath.FromSlash(config.RepoPath)))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f.ok = "no " + config.RepoPath + ": checks are found, limits are the usual ones"
-		return f
-	case err != nil:
-		f.err = err
-		return f
+	if errors.Is(err, fs.ErrNotExist) {
+		return "no " + config.RepoPath + ": checks are found, limits are the usual ones", nil
 	}
-	said, err := host.ConfigFile{Name: config.RepoPath, Source: source}.Parse()
 	if err != nil {
-		f.err, f.optional = err, false
-		return f
+		return "", warning{err}
 	}
-	limits := said.Limits.WithDefaults(run.DefaultLimits())
-	f.ok = fmt.Sprintf("%s: %s, %s", config.RepoPath, strs.Count(len(said.Gates), "check"), limitsInWords(limits))
-	return f
+	own, err := host.ConfigFile{Name: config.RepoPath, Source: source}.Parse()
+	limits := own.Limits.WithDefaults(run.DefaultLimits())
+	return fmt.Sprintf("%s: %s, %s", config.RepoPath, strs.Count(len(own.Gates), "check"), limitsInWords(limits)), err
 }
 
-func (c *doctorCmd) git() finding {
-	f := finding{what: "git"}
-	path, err := lookGit()
-	if err != nil {
-		f.err = err
-		return f
-	}
-	git, err := gitrepo.New(path)
-	if err != nil {
-		f.err = err
-		return f
-	}
-	f.ok = git.Version() + " (" + path + ")"
-	return f
-}
-
-func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (finding, agent.Backend) {
-	name, script := cfg.Agent.Name, cfg.Agent.ScriptFile
-	if c.Agent != "" {
-		name = c.Agent
-	}
-	if c.Script != "" {
-		script = c.Script
-	}
-	f := finding{what: "agent"}
-	self, err := os.Executable()
-	if err != nil {
-		f.err = err
-		return f, nil
-	}
-	opts := agentOptions(cfg, self)
-	opts.ScriptFile = script
-	if c.AgentPath != "" {
-		opts.Path = c.AgentPath
-	}
-	if c.AgentCommand != "" {
-		opts.Command = c.AgentCommand
-	}
-	backend, err := lookupAgent(name, c.kind(cfg), opts)
-	if err != nil {
-		f.err = err
-		return f, nil
-	}
-	box, err := c.sandbox(cfg)
-	if err == nil {
-		f.ok, err = agentVersion(ctx, backend, box, cfg.Sandbox.Image)
-	}
-	f.err = err
-	return f, backend
-}
-
-// kind is the sandbox that the agent is started in: the configured one, or where a
+// agent starts the agent in the sandbox for its version: the configured one, or where a
 // container has no image yet, the local one.
-func (c *doctorCmd) kind(cfg config.Server) string {
-	if cfg.Sandbox.Image == "" {
-		return config.SandboxLocal
-	}
-	return cfg.Sandbox.Kind
-}
-
-func (c *doctorCmd) sandbox(cfg config.Server) (sandbox.Sandbox, error) {
-	if c.kind(cfg) == config.SandboxDocker {
-		return c.openDocker(cfg, cfg.DataDir)
-	}
-	return local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show})
-}
-
-func (c *doctorCmd) openDocker(cfg config.Server, dir string) (*docker.Sandbox, error) {
+func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (backend agent.Backend, version string, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find this program: %w", err)
+		return nil, "", fmt.Errorf("find this program: %w", err)
 	}
-	return docker.New(docker.Options{
-		Self: self, Image: cfg.Sandbox.Image, DataDir: dir,
-	})
+	kind := cfg.Sandbox.Kind
+	if cfg.Sandbox.Image == "" {
+		kind = config.SandboxLocal
+	}
+	if backend, err = lookupAgent(cfg.Agent.Name, kind, agentOptions(cfg, self)); err != nil {
+		return nil, "", err
+	}
+	var box sandbox.Sandbox
+	if kind == config.SandboxDocker {
+		box, err = docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir})
+	} else {
+		box, err = local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show})
+	}
+	if err == nil {
+		version, err = agentVersion(ctx, backend, box, cfg.Sandbox.Image)
+	}
+	return backend, version, err
 }
 
 // key says whether bot run would find a key for the agent.
-func (c *doctorCmd) key(backend agent.Backend) finding {
-	f := finding{what: "model key"}
+func (c *doctorCmd) key(backend agent.Backend) (string, error) {
+	about := backend.About()
 	if c.UseLogin {
-		_, f.err = loginOf(backend.About().Name, gateway.Upstream{}, time.Now())
-		f.ok = "the login of " + backend.About().Name + " on this machine"
-		return f
+		_, err := loginOf(about.Name, gateway.Upstream{}, time.Now())
+		return "the login of " + about.Name + " on this machine", err
 	}
-	f.err = checkKey(backend, os.Getenv)
-	for _, name := range backend.About().Keys {
-		if os.Getenv(name) != "" {
-			f.ok = name + " is set; it was not tried"
-			break
-		}
+	is := slices.IndexFunc(about.Keys, func(name string) bool { return os.Getenv(name) != "" })
+	if is < 0 {
+		return "", checkKey(backend, os.Getenv)
 	}
-	return f
+	return about.Keys[is] + " is set; it was not tried", nil
 }
 
 // local says what the local sandbox keeps apart on this machine.
-func (c *doctorCmd) local(cfg config.Server) finding {
-	f := finding{
-		what: "local sandbox", optional: cfg.Sandbox.Kind != config.SandboxLocal || cfg.Sandbox.LocalIsolation != "bwrap",
-	}
+func (c *doctorCmd) local(cfg config.Server) (string, error) {
 	box, err := local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation)})
 	if err != nil {
-		f.err = err
-		return f
+		return "", err
 	}
-	is := box.Confinement()
-	switch {
-	case is.Isolated && cfg.Sandbox.LocalIsolation == string(local.IsolationBubblewrap):
-		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else " +
-			"of its files or its network"
+	switch is := box.Confinement(); {
 	case is.Isolated:
-		f.ok = "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else " +
-			"of its files; the network is shared"
-	case is.Why == nil:
-		f.ok = "no isolation, as configured: agents can do whatever this user can"
-	default:
-		f.err = &run.UserError{
-			Message: "no isolation, agents can do whatever this user can: " + is.Why.Error(),
-			Hint:    "install bubblewrap and allow user namespaces, or use the docker sandbox", Err: is.Why,
+		ok := "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files"
+		if cfg.Sandbox.Gated() {
+			return ok + " or its network", nil
 		}
+		return ok + "; the network is shared", nil
+	case is.Why != nil:
+		return "", fix("no isolation, agents can do whatever this user can: "+is.Why.Error(),
+			"install bubblewrap and allow user namespaces, or use the docker sandbox")
 	}
-	return f
+	return "no isolation, as configured: agents can do whatever this user can", nil
 }
 
 // docker is needed where it is configured; elsewhere it is good to have.
-func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, server bool) finding {
-	f := finding{what: "docker", optional: cfg.Sandbox.Kind != config.SandboxDocker || cfg.Sandbox.Image == ""}
-	dir := cfg.DataDir
-	if !server {
-		if dir, f.err = dataDir(); f.err != nil {
-			return f
-		}
+func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, dir string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
 	}
-	box, err := c.openDocker(cfg, dir)
+	box, err := docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, DataDir: dir})
 	if err == nil {
 		err = box.Check(ctx)
 	}
-	if err == nil {
-		f.ok, err = box.Version(ctx)
-		f.ok = "engine " + f.ok
+	if err != nil {
+		return "", err
 	}
-	f.err = err
-	return f
+	version, err := box.Version(ctx)
+	return "engine " + version, err
 }
 
 // dataDir says whether what is kept can be written: where it is, or above where
 // it is to be made.
-func (c *doctorCmd) dataDir(cfg config.Server, server bool) finding {
-	f := finding{what: "data directory", optional: !server}
-	dir := cfg.DataDir
-	if !server {
-		if dir, f.err = dataDir(); f.err != nil {
-			return f
-		}
-	}
+func (c *doctorCmd) dataDir(cfg config.Server, dir string) (string, error) {
 	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Kind == config.SandboxDocker {
-		f.err = err
-		return f
+		return "", err
 	}
+	elsewhere := "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory"
 	at := dir
-	for {
-		info, err := os.Stat(at)
-		if err == nil && !info.IsDir() {
-			f.err = &run.UserError{
-				Message: at + " is not a directory",
-				Hint:    "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory",
-			}
-			return f
-		}
-		if err == nil || at == filepath.Dir(at) {
-			break
-		}
+	info, err := os.Stat(at)
+	for err != nil && at != filepath.Dir(at) {
 		at = filepath.Dir(at)
+		info, err = os.Stat(at)
+	}
+	if err == nil && !info.IsDir() {
+		return "", fix(at+" is not a directory", elsewhere)
 	}
 	probe, err := os.MkdirTemp(at, ".ralph-doctor-")
 	if err == nil {
 		err = os.Remove(probe)
 	}
 	if err != nil {
-		f.err = &run.UserError{
-			Message: "cannot write to " + dir + ": " + err.Error(),
-			Hint: "allow this user to write there, or set data_dir (" + calledAs() +
-				" run: RALPH_DATA_DIR) to another directory", Err: err,
-		}
-		return f
+		return "", fix("cannot write to "+dir+": "+err.Error(), "allow this user to write there, or "+elsewhere)
 	}
-	f.ok = dir
 	if at != dir {
-		f.ok += ", which will be created"
+		return dir + ", which will be created", nil
 	}
-	return f
+	return dir, nil
 }
 
 // disk says what is free beside a server's data.
-func (c *doctorCmd) disk(cfg config.Server) finding {
-	f := finding{what: "disk", optional: true}
+func (c *doctorCmd) disk(cfg config.Server) (string, error) {
 	free, files, err := machine.FreeDisk(cfg.DataDir)
-	lacks := machine.Room{Disk: free, Files: files}.LacksDisk()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		f.ok = "nothing is kept yet"
-	case err != nil:
-		f.err = err
-	case lacks != "":
-		f.err = &run.UserError{
-			Message: lacks + ": nothing is started, and webhooks are soon refused", Hint: "make room in " + cfg.DataDir,
-		}
-	default:
-		f.ok = fmt.Sprintf("%d GiB free", free>>30)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "nothing is kept yet", nil
 	}
-	return f
+	if lacks := (machine.Room{Disk: free, Files: files}).LacksDisk(); err == nil && lacks != "" {
+		return "", fix(lacks+": nothing is started, and webhooks are soon refused", "make room in "+cfg.DataDir)
+	}
+	return fmt.Sprintf("%d GiB free", free>>30), err
 }

@@ -31,43 +31,46 @@ const (
 )
 
 // models asks the endpoints behind the gateway whether they take the keys.
-func (c *doctorCmd) models(ctx context.Context, cfg config.Server) []finding {
+func (c *doctorCmd) models(ctx context.Context, cfg config.Server, r *doctorReport) {
 	backend, err := agent.Lookup(cfg.Agent.Name, agentOptions(cfg, ""))
 	if err != nil || cfg.Sandbox.Kind != config.SandboxDocker {
-		return nil // the agent's own check says the former; elsewhere the agent brings its own credentials
+		return // the agent's own check says the former; elsewhere the agent brings its own credentials
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))
 	if err != nil {
-		return []finding{{what: "model key", err: err}}
+		r.add("model key", "", err)
 	}
-	var out []finding
 	for _, u := range upstreams {
-		out = append(out, finding{what: "model key", ok: u.BaseURL.Host + " takes it", err: u.Check(ctx)})
+		r.add("model key", u.BaseURL.Host+" takes it", u.Check(ctx))
 	}
-	return out
 }
 
 // gitHub asks GitHub about the App with its key, and about the repositories it
 // is installed on.
-func (c *doctorCmd) gitHub(ctx context.Context, cfg config.Server) []finding {
-	gh, err := ghapp.New(ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
-		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-	})
+func (c *doctorCmd) gitHub(ctx context.Context, cfg config.Server, r *doctorReport) {
+	gh, err := ghapp.New(appConfig(cfg))
 	if err != nil {
-		return []finding{{what: "GitHub App", err: err}}
+		r.add("GitHub App", "", err)
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, gitHubTimeout)
 	defer cancel()
 	d := appDoctor{gh: gh, cfg: cfg}
-	out := []finding{d.clock(ctx)}
-	app, known := d.app(ctx)
-	out = append(out, app)
-	if known {
-		out = append(out, d.hook(ctx), d.deliveries(ctx))
-		out = append(out, d.installations(ctx)...)
+	ok, err := d.clock(ctx)
+	r.add("clock", ok, err)
+	self, err := gh.Self(ctx)
+	if err != nil {
+		r.add("GitHub App", "", fix("GitHub does not accept the App's id and key: "+err.Error(),
+			"compare github.app_id and the private key with the App's settings page"))
+		return
 	}
-	return out
+	ok, err = d.app(self)
+	r.add("GitHub App", ok, err)
+	ok, err = d.hook(ctx)
+	r.add("webhook", ok, err)
+	ok, err = d.deliveries(ctx)
+	r.add("deliveries", ok, err)
+	d.installations(ctx, r)
 }
 
 // appDoctor looks at one App from outside.
@@ -76,36 +79,20 @@ type appDoctor struct {
 	cfg config.Server
 }
 
-func (d appDoctor) clock(ctx context.Context) finding {
-	f := finding{what: "clock"}
+func (d appDoctor) clock(ctx context.Context) (string, error) {
 	skew, err := d.gh.ClockSkew(ctx, time.Now)
 	switch {
 	case err != nil:
-		f.err = &run.UserError{
-			Message: "cannot reach GitHub: " + err.Error(), Hint: "check this machine's network and github.api_url", Err: err,
-		}
+		return "", fix("cannot reach GitHub: "+err.Error(), "check this machine's network and github.api_url")
 	case skew.Abs() > maxSkew:
-		f.err = &run.UserError{
-			Message: fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)),
-			Hint:    "set it with NTP: GitHub rejects Apps whose clock is wrong",
-		}
-	default:
-		f.ok = "as GitHub's, to " + (skew.Abs() + time.Second).Truncate(time.Second).String()
+		return "", fix(fmt.Sprintf("this machine's clock is %s off GitHub's", skew.Abs().Round(time.Second)),
+			"set it with NTP: GitHub rejects Apps whose clock is wrong")
 	}
-	return f
+	return "as GitHub's, to " + (skew.Abs() + time.Second).Truncate(time.Second).String(), nil
 }
 
-// app says whether GitHub knows the App, and whether it asks for what it needs.
-func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
-	f := finding{what: "GitHub App"}
-	self, err := d.gh.Self(ctx)
-	if err != nil {
-		f.err = &run.UserError{
-			Message: "GitHub does not accept the App's id and key: " + err.Error(),
-			Hint:    "compare github.app_id and the private key with the App's settings page", Err: err,
-		}
-		return f, false
-	}
+// app says whether the App asks for what it needs.
+func (d appDoctor) app(self ghapp.Identity) (string, error) {
 	missing := lacking(self.Permissions)
 	// An App without checks works, and is not told of them either.
 	silent := slices.Equal(missing, []string{"checks: write"})
@@ -115,21 +102,15 @@ func (d appDoctor) app(ctx context.Context) (_ finding, known bool) {
 	slices.Sort(deaf)
 	switch {
 	case len(missing) > 0 && !silent:
-		f.err = &run.UserError{
-			Message: "the App lacks permissions: " + strings.Join(missing, ", "),
-			Hint:    "grant them on the App's settings page and accept them in the installation",
-		}
+		return "", fix("the App lacks permissions: "+strings.Join(missing, ", "),
+			"grant them on the App's settings page and accept them in the installation")
 	case len(deaf) > 0:
-		f.err = &run.UserError{
-			Message: "the App is not subscribed to " + strings.Join(deaf, ", "),
-			Hint:    "subscribe to these events on the App's settings page; the bot does not notice them otherwise",
-		}
+		return "", fix("the App is not subscribed to "+strings.Join(deaf, ", "),
+			"subscribe to these events on the App's settings page; the bot does not notice them otherwise")
 	case silent:
-		f.ok = self.Slug + ", but without checks: write, so commits do not show a run's status"
-	default:
-		f.ok = self.Slug + ", with the permissions and events it needs"
+		return self.Slug + ", but without checks: write, so commits do not show a run's status", nil
 	}
-	return f, true
+	return self.Slug + ", with the permissions and events it needs", nil
 }
 
 // lacking are the permissions that the App needs and has not.
@@ -145,60 +126,40 @@ func lacking(have map[string]string) []string {
 }
 
 // hook says whether GitHub sends webhooks to where the server takes them.
-func (d appDoctor) hook(ctx context.Context) finding {
-	f := finding{what: "webhook"}
+func (d appDoctor) hook(ctx context.Context) (string, error) {
 	h, err := d.gh.Hook(ctx)
 	if err != nil {
-		f.err = err
-		return f
+		return "", err
 	}
-	fix := "change it on the App's settings page"
 	to, err := url.Parse(h.URL)
 	switch {
 	case h.URL == "":
-		f.err = &run.UserError{
-			Message: "the App has no webhook, so it receives no events",
-			Hint:    "set the webhook URL on the App's settings page to https://YOUR-HOST" + handlers.DefaultPath,
-		}
+		return "", fix("the App has no webhook, so it receives no events",
+			"set the webhook URL on the App's settings page to https://YOUR-HOST"+handlers.DefaultPath)
 	case err != nil:
-		f.err = &run.UserError{Message: "the webhook goes to " + h.URL + ", which is not a valid address", Hint: fix}
+		return "", fix("the webhook goes to "+h.URL+", which is not a valid address", "change it on the App's settings page")
 	case !h.JSON:
-		f.err = &run.UserError{
-			Message: "webhooks are sent as a form", Hint: "choose application/json on the App's settings page",
-		}
+		return "", fix("webhooks are sent as a form", "choose application/json on the App's settings page")
 	case h.Insecure:
-		f.optional = true
-		f.err = &run.UserError{
-			Message: "webhooks go to " + h.URL + " without checking its certificate",
-			Hint:    "enable SSL verification on the App's settings page",
-		}
+		return "", warning{fix("webhooks go to "+h.URL+" without checking its certificate",
+			"enable SSL verification on the App's settings page")}
 	case to.Path != handlers.DefaultPath:
-		f.optional = true
-		f.err = &run.UserError{
-			Message: "webhooks go to " + h.URL + ", but the server accepts them at " + handlers.DefaultPath,
-			Hint:    "ignore this if a proxy changes the path; otherwise " + fix,
-		}
-	default:
-		f.ok = h.URL
+		return "", warning{fix("webhooks go to "+h.URL+", but the server accepts them at "+handlers.DefaultPath,
+			"ignore this if a proxy changes the path; otherwise change it on the App's settings page")}
 	}
-	return f
+	return h.URL, nil
 }
 
 // deliveries says whether what GitHub sent lately arrived.
-func (d appDoctor) deliveries(ctx context.Context) finding {
-	f := finding{what: "deliveries"}
+func (d appDoctor) deliveries(ctx context.Context) (string, error) {
 	attempts, err := d.gh.Attempts(ctx, time.Now().Add(-deliveriesSince))
 	if err != nil {
-		f.err = err
-		return f
+		return "", err
 	}
+	bot := calledAs()
 	if len(attempts) == 0 {
-		f.optional = true
-		f.err = &run.UserError{
-			Message: "GitHub has sent nothing in three days",
-			Hint:    "once the server runs, label an issue and run " + calledAs() + " doctor again",
-		}
-		return f
+		return "", warning{fix("GitHub has sent nothing in three days",
+			"once the server runs, label an issue and run "+bot+" doctor again")}
 	}
 	arrived := 0
 	for _, a := range attempts {
@@ -206,36 +167,23 @@ func (d appDoctor) deliveries(ctx context.Context) finding {
 			arrived++
 		}
 	}
+	const unreached, fetched = "GitHub did not reach the server with the last webhook", "; the bot fetches missed webhooks by itself"
 	last := attempts[0]
 	switch {
 	case last.Arrived:
-		f.ok = fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts),
-			last.At.UTC().Format(time.DateTime))
+		return fmt.Sprintf("%d of the last %d arrived, the newest at %s", arrived, len(attempts),
+			last.At.UTC().Format(time.DateTime)), nil
 	case last.Code == http.StatusUnauthorized:
-		f.err = &run.UserError{
-			Message: "the server refused the last webhook: its signature does not match",
-			Hint:    "set the same secret on the App's settings page and for the server",
-		}
+		return "", fix("the server refused the last webhook: its signature does not match",
+			"set the same secret on the App's settings page and for the server")
 	case last.Code == 0 && !d.listening(ctx):
-		f.optional = true
-		f.err = &run.UserError{
-			Message: "GitHub did not reach the server with the last webhook, and none is running here",
-			Hint: fmt.Sprintf("start %[1]s serve and run %[1]s doctor again; the bot fetches missed "+
-				"webhooks by itself", calledAs()),
-		}
+		return "", warning{fix(unreached+", and none is running here",
+			"start "+bot+" serve and run "+bot+" doctor again"+fetched)}
 	case last.Code == 0:
-		f.err = &run.UserError{
-			Message: "GitHub did not reach the server with the last webhook",
-			Hint: "start " + calledAs() + " serve and make the webhook URL reachable from GitHub; the bot fetches " +
-				"missed webhooks by itself",
-		}
-	default:
-		f.err = &run.UserError{
-			Message: fmt.Sprintf("the last webhook was answered with %d", last.Code),
-			Hint:    "check the proxy in front of the server: it must pass " + handlers.DefaultPath + " on unchanged",
-		}
+		return "", fix(unreached, "start "+bot+" serve and make the webhook URL reachable from GitHub"+fetched)
 	}
-	return f
+	return "", fix(fmt.Sprintf("the last webhook was answered with %d", last.Code),
+		"check the proxy in front of the server: it must pass "+handlers.DefaultPath+" on unchanged")
 }
 
 // listening says whether anybody takes connections where the server would.
@@ -252,62 +200,41 @@ func (d appDoctor) listening(ctx context.Context) bool {
 
 // installations looks at where the App is installed, and there at each
 // repository that is served.
-func (d appDoctor) installations(ctx context.Context) []finding {
-	f := finding{what: "installations"}
+func (d appDoctor) installations(ctx context.Context, r *doctorReport) {
 	all, err := d.gh.Installations(ctx)
+	if err == nil && len(all) == 0 {
+		err = warning{fix("the App is not installed anywhere", "install it on repositories, from its settings page")}
+	}
 	if err != nil {
-		f.err = err
-		return []finding{f}
+		r.add("installations", "", err)
 	}
-	if len(all) == 0 {
-		f.optional = true
-		f.err = &run.UserError{
-			Message: "the App is not installed anywhere", Hint: "install it on repositories, from its settings page",
-		}
-		return []finding{f}
-	}
-	var out []finding
 	seen, unseen := 0, 0
 	for _, in := range all {
-		f := finding{what: "installation", ok: "on " + in.Account}
-		missing := lacking(in.Permissions)
-		switch {
-		case in.Suspended:
-			f.optional = true
-			f.err = &run.UserError{Message: "suspended on " + in.Account, Hint: "resume it at " + in.URL}
-			out = append(out, f)
+		if in.Suspended {
+			r.add("installation", "", warning{fix("suspended on "+in.Account, "resume it at "+in.URL)})
 			continue
-		case len(missing) > 0 && !slices.Equal(missing, []string{"checks: write"}):
-			f.err = &run.UserError{
-				Message: in.Account + " has not granted " + strings.Join(missing, ", "),
-				Hint:    "accept the App's new permissions at " + in.URL,
-			}
 		}
 		repos, err := d.gh.Repositories(ctx, in.ID)
-		if err != nil {
-			f.err = err
+		if missing := lacking(in.Permissions); len(missing) > 0 && !slices.Equal(missing, []string{"checks: write"}) {
+			err = fix(in.Account+" has not granted "+strings.Join(missing, ", "), "accept the App's new permissions at "+in.URL)
 		}
-		out = append(out, f)
-		for _, r := range repos {
-			switch {
-			case !d.cfg.People.Serves(r.Owner, r.Name):
-			case seen == maxDoctored:
-				unseen++
-			default:
-				seen++
-				out = append(out, d.repository(ctx, in.ID, r))
+		r.add("installation", "on "+in.Account, err)
+		for _, repo := range repos {
+			if !d.cfg.People.Serves(repo.Owner, repo.Name) {
+				continue
 			}
+			if seen++; seen > maxDoctored {
+				unseen++
+				continue
+			}
+			ok, err := d.repository(ctx, in.ID, repo)
+			r.add("repository", ok, warn(true, err))
 		}
 	}
 	if unseen > 0 {
-		out = append(out, finding{
-			what: "repositories", optional: true,
-			err: &run.UserError{
-				Message: fmt.Sprintf("%d more are not checked", unseen), Hint: "people.repositories narrows what is served",
-			},
-		})
+		r.add("repositories", "", warning{fix(fmt.Sprintf("%d more are not checked", unseen),
+			"people.repositories narrows what is served")})
 	}
-	return out
 }
 
 // hindering are the kinds of rules that would refuse what the bot does on its own
@@ -327,28 +254,24 @@ func hindering() map[string]string {
 }
 
 // repository looks at what runs in a repository will meet.
-func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.Repository) finding {
-	f := finding{what: "repository", optional: true}
+func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.Repository) (string, error) {
 	full := r.Owner + "/" + r.Name
 	if r.Idle {
-		f.err = &run.UserError{Message: full + " is archived or has no issues", Hint: "the bot cannot work there"}
-		return f
+		return "", fix(full+" is archived or has no issues", "the bot cannot work there")
 	}
 	repo := d.gh.Repo(installation, r.Owner, r.Name)
 	labelled, err := repo.HasLabel(ctx, d.cfg.Label)
 	if err != nil {
-		f.err = err
-		return f
+		return "", err
+	}
+	rules, err := repo.BranchRules(ctx, run.Branch(1))
+	if err != nil {
+		return "", err
 	}
 	var wrong, hints []string
 	if !labelled {
 		wrong = append(wrong, fmt.Sprintf("has no label %q", d.cfg.Label))
 		hints = append(hints, fmt.Sprintf("gh label create %s --repo %s", d.cfg.Label, full))
-	}
-	rules, err := repo.BranchRules(ctx, run.Branch(1))
-	if err != nil {
-		f.err = err
-		return f
 	}
 	slices.Sort(rules)
 	for _, kind := range slices.Compact(rules) {
@@ -360,9 +283,7 @@ func (d appDoctor) repository(ctx context.Context, installation int64, r ghapp.R
 		hints = append(hints, "let the App bypass the ruleset, or leave "+run.BranchNamed("*")+" out of it")
 	}
 	if len(wrong) > 0 {
-		f.err = &run.UserError{Message: full + " " + strings.Join(wrong, ", and "), Hint: strings.Join(hints, "; ")}
-		return f
+		return "", fix(full+" "+strings.Join(wrong, ", and "), strings.Join(hints, "; "))
 	}
-	f.ok = full + " has the label, and no ruleset blocks the bot"
-	return f
+	return full + " has the label, and no ruleset blocks the bot", nil
 }

@@ -164,13 +164,14 @@ func TestDoctorTriesTheModelKey(t *testing.T) {
 	cfg := config.DefaultServer()
 	cfg.Model.APIKey = "key"
 	cfg.Model.BaseURL = "http://" + deadAddr
-	found := (&doctorCmd{}).models(t.Context(), cfg)
-	if len(found) != 1 || found[0].entry().Status != statusFail ||
-		!strings.Contains(found[0].entry().Message, "cannot reach the model endpoint") {
-		t.Errorf("%+v", found)
+	var r doctorReport
+	(&doctorCmd{}).models(t.Context(), cfg, &r)
+	if len(r.Checks) != 1 || r.Checks[0].Status != statusFail ||
+		!strings.Contains(r.Checks[0].Message, "cannot reach the model endpoint") {
+		t.Errorf("%+v", r)
 	}
 	cfg.Sandbox.Kind = config.SandboxLocal
-	if found := (&doctorCmd{}).models(t.Context(), cfg); len(found) != 0 {
-		t.Errorf("%+v", found)
+	if (&doctorCmd{}).models(t.Context(), cfg, &r); len(r.Checks) != 1 {
+		t.Errorf("%+v", r)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
+	"github.com/org/ralph-action/internal/tui"
 )
 
 // live tells a person how a run goes: lasting lines for what matters, and what goes
@@ -28,26 +29,16 @@ type live struct {
 	stop   chan struct{}
 	// full is a full screen that shows the lines and the events instead, nil for none;
 	// kept are the lines it was given.
-	full fullScreen
+	full *tui.UI
 	kept []string
 
-	started time.Time
-	said    time.Time // the last lasting line
-	drawn   bool      // the rewritten line stands
-	doing   doing
-	ev      run.Event // the last one, with what it left out
-	// landed: the last iteration has done its task.
-	landed bool
-}
-
-// fullScreen shows a run in a way of its own.
-type fullScreen interface {
-	Handle(ev run.Event)
-	Line(text string)
+	status run.Status
+	said   time.Time // the last lasting line
+	drawn  bool      // the rewritten line stands
 }
 
 // show has a full screen take over.
-func (l *live) show(full fullScreen) {
+func (l *live) show(full *tui.UI) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.clear()
@@ -60,20 +51,9 @@ func (l *live) plain() {
 	defer l.mu.Unlock()
 	l.full = nil
 	for _, line := range l.kept {
-		fmt.Fprintln(l.w, l.paint(line))
+		fmt.Fprintln(l.w, tui.Paint(line, l.screen.colour))
 	}
 	l.kept = nil
-}
-
-// doing is what goes on right now.
-type doing struct {
-	// what says it in a few words; "" where nothing does.
-	what  string
-	since time.Time
-	// until is when a wait is over.
-	until time.Time
-	// tokens are what the agent call at hand has used.
-	tokens int64
 }
 
 // beatEvery is the pause between two looks at the clock, and sayEvery the longest
@@ -86,7 +66,7 @@ const (
 // newLive writes to w what fits there.
 func newLive(w io.Writer, now func() time.Time, mask *redact.Masker) *live {
 	l := &live{w: w, screen: screenOf(w, os.Getenv), now: now, mask: mask, stop: make(chan struct{})}
-	l.started, l.said = now(), now()
+	l.status.Started, l.said = now(), now()
 	go l.tick()
 	return l
 }
@@ -114,8 +94,8 @@ func (l *live) beat() {
 	}
 	if l.screen.inPlace {
 		l.draw()
-	} else if l.doing.what != "" && l.now().Sub(l.said) >= sayEvery {
-		l.say(l.status())
+	} else if l.status.Doing != "" && l.now().Sub(l.said) >= sayEvery {
+		l.say(l.current())
 	}
 }
 
@@ -123,34 +103,16 @@ func (l *live) beat() {
 func (l *live) handle(ev run.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ev = l.complete(ev)
-	l.ev = ev
-	l.tell(ev)
+	l.status.Apply(ev, l.now())
+	l.tell(l.status.Event)
 	if l.full != nil {
-		l.full.Handle(ev)
+		l.full.Handle(l.status.Event)
 	} else if l.screen.inPlace {
 		l.draw()
 	}
 }
 
-// complete fills in what an event leaves out because an earlier one has said it.
-func (l *live) complete(ev run.Event) run.Event {
-	old := l.ev
-	if ev.Total == 0 {
-		ev.Done, ev.Total = old.Done, old.Total
-	}
-	if ev.TaskID == "" && ev.Kind != run.EventIteration { // a review of all is about no task
-		ev.TaskID, ev.TaskTitle = old.TaskID, old.TaskTitle
-	} else if ev.TaskTitle == "" && ev.TaskID == old.TaskID {
-		ev.TaskTitle = old.TaskTitle
-	}
-	ev.Iteration, ev.Iterations = max(ev.Iteration, old.Iteration), max(ev.Iterations, old.Iterations)
-	ev.Plannings = max(ev.Plannings, old.Plannings)
-	ev.CostUSD, ev.Tokens = max(ev.CostUSD, old.CostUSD), max(ev.Tokens, old.Tokens)
-	return ev
-}
-
-// tell prints the lasting lines of an event, and notes what goes on from there.
+// tell prints the lasting lines of an event.
 func (l *live) tell(ev run.Event) {
 	switch ev.Kind {
 	case run.EventRunStarted:
@@ -159,59 +121,32 @@ func (l *live) tell(ev run.Event) {
 		} else {
 			l.print("▶ %s: %d of %s done", ev.Text, ev.Done, strs.Count(ev.Total, "task"))
 		}
-		l.begin("preparing")
 	case run.EventPlanned:
 		if ev.Text != "" {
 			l.print("    %s", ev.Text)
 		} else {
 			l.print("  planned %s", strs.Count(ev.Total, "task"))
 		}
-		l.landed = true
 	case run.EventIteration:
-		l.landed = false
 		if ev.Role == run.RoleReviewer {
 			l.print("  iteration %d: review of the whole change", ev.Iteration)
 		} else {
 			l.print("  iteration %d: %s %s", ev.Iteration, ev.TaskID, ev.TaskTitle)
 		}
-		l.begin("preparing")
 	case run.EventAgentStarted:
 		if ev.Role == run.RoleReviewer && ev.TaskID != "" {
 			l.print("    another agent call verifies that it is done")
 		}
-		l.begin("waiting for the model")
-	case run.EventAgentActivity:
-		l.begin(ev.Text)
-		l.doing.tokens = ev.Usage.Tokens()
-	case run.EventAgentFinished:
-		l.begin("looking at what changed")
-	case run.EventGateStarted:
-		l.begin("running " + ev.Gate)
-	case run.EventGate:
-		l.print("    %s", ev.Text)
-		l.begin("")
+	case run.EventAgentActivity, run.EventAgentFinished, run.EventGateStarted: // in the line of what goes on
 	case run.EventWaiting:
 		l.print("    … %s", waiting(ev, l.now()))
-		l.begin(ev.Text)
-		l.doing.until = ev.Until
 	case run.EventTaskDone:
 		l.print("    ✓ %s (%d of %d, %s%s)", ev.TaskID, ev.Done, ev.Total, l.elapsed(), cost(ev.CostUSD))
-		l.landed = true
 	case run.EventRunEnded:
-		l.begin("")
 		l.end(ev)
-	case run.EventTaskGoesOn, run.EventGateNote, run.EventVerdict, run.EventTrouble, run.EventAttemptFailed,
-		run.EventTaskBlocked, run.EventCommitted, run.EventPersonNotified, run.EventEdited:
-		l.note(ev)
-	}
-}
-
-// note prints an event that changes nothing about what goes on.
-func (l *live) note(ev run.Event) {
-	switch ev.Kind { //nolint:exhaustive // tell has the others
 	case run.EventTaskGoesOn:
 		l.print("    … %s", ev.Text)
-	case run.EventGateNote:
+	case run.EventGate, run.EventGateNote:
 		l.print("    %s", ev.Text)
 	case run.EventVerdict:
 		l.print("  → %s", ev.Text)
@@ -227,14 +162,14 @@ func (l *live) note(ev run.Event) {
 		} else {
 			l.print("    commit %.10s", ev.Text)
 		}
-	default:
+	case run.EventPersonNotified, run.EventEdited:
 		l.print("  %s", ev.Text)
 	}
 }
 
 func (l *live) end(ev run.Event) {
 	mark := "■"
-	if ev.End.Complete() || ev.End == run.EndPlanned || ev.End == run.EndSingleIteration && l.landed {
+	if ev.End.Complete() || ev.End == run.EndPlanned || ev.End == run.EndSingleIteration && l.status.Landed {
 		mark = "✓"
 	}
 	l.print("%s %s (%s, %s%s)", mark, endWords(ev), calls(ev), l.elapsed(), cost(ev.CostUSD))
@@ -265,9 +200,6 @@ func calls(ev run.Event) string {
 	return planning + ", " + strs.Count(ev.Iterations, "iteration")
 }
 
-// begin notes what goes on from now on.
-func (l *live) begin(what string) { l.doing = doing{what: what, since: l.now()} }
-
 // line prints a lasting line.
 func (l *live) line(format string, args ...any) {
 	l.mu.Lock()
@@ -289,7 +221,7 @@ func (l *live) say(clean string) {
 		l.full.Line(clean)
 		return
 	}
-	fmt.Fprintln(l.w, l.paint(clean))
+	fmt.Fprintln(l.w, tui.Paint(clean, l.screen.colour))
 }
 
 // clean is text on one line that does nothing to a terminal.
@@ -303,8 +235,8 @@ func (l *live) clean(text string) string {
 	return text
 }
 
-// status is what goes on right now, on one line of clean text that fits the screen.
-func (l *live) status() string {
+// current is what goes on right now, on one line of clean text that fits the screen.
+func (l *live) current() string {
 	left := l.clean("  " + l.place() + " · ")
 	width := l.screen.width() - 1 // a full line would wrap on some terminals
 	right := l.clean(l.figures())
@@ -317,36 +249,37 @@ func (l *live) status() string {
 
 // place says where in the run it goes on.
 func (l *live) place() string {
-	switch {
-	case l.ev.Iteration == 0 && l.ev.Total == 0:
+	switch s := l.status; {
+	case s.Iteration == 0 && s.Total == 0:
 		return "planning"
-	case l.ev.Iteration == 0:
+	case s.Iteration == 0:
 		return "start"
-	case l.ev.TaskID == "":
-		return fmt.Sprintf("iteration %d", l.ev.Iteration)
+	case s.TaskID == "":
+		return fmt.Sprintf("iteration %d", s.Iteration)
+	default:
+		return fmt.Sprintf("iteration %d · %s", s.Iteration, s.TaskID)
 	}
-	return fmt.Sprintf("iteration %d · %s", l.ev.Iteration, l.ev.TaskID)
 }
 
 // words say what goes on; a wait is counted down.
 func (l *live) words() string {
-	if l.doing.until.IsZero() {
-		return l.doing.what
+	if l.status.Until.IsZero() {
+		return l.status.Doing
 	}
-	return waiting(run.Event{Text: l.doing.what, Until: l.doing.until}, l.now())
+	return waiting(run.Event{Text: l.status.Doing, Until: l.status.Until}, l.now())
 }
 
 // figures are the time of the step and what the run has used so far.
 func (l *live) figures() string {
 	s := ""
-	if l.doing.until.IsZero() {
-		s = " · " + l.now().Sub(l.doing.since).Round(time.Second).String()
+	if l.status.Until.IsZero() {
+		s = " · " + l.now().Sub(l.status.Since).Round(time.Second).String()
 	}
-	if n := l.ev.Tokens + l.doing.tokens; n > 0 {
+	if n := l.status.Tokens + l.status.Used; n > 0 {
 		s += " · " + run.Tokens(n)
 	}
-	if l.ev.CostUSD > 0 {
-		s += fmt.Sprintf(" · $%.2f", l.ev.CostUSD)
+	if l.status.CostUSD > 0 {
+		s += fmt.Sprintf(" · $%.2f", l.status.CostUSD)
 	}
 	return s
 }
@@ -354,10 +287,14 @@ func (l *live) figures() string {
 // draw rewrites the line of what goes on.
 func (l *live) draw() {
 	l.clear()
-	if l.doing.what == "" || l.full != nil {
+	if l.status.Doing == "" || l.full != nil {
 		return
 	}
-	fmt.Fprint(l.w, l.tint(dim, l.status()))
+	line := l.current()
+	if l.screen.colour {
+		line = "\x1b[2m" + line + "\x1b[0m"
+	}
+	fmt.Fprint(l.w, line)
 	l.drawn = true
 }
 
@@ -373,7 +310,7 @@ func (l *live) clear() {
 func (l *live) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.begin("")
+	l.status.Doing = ""
 	l.clear()
 	select {
 	case <-l.stop:
@@ -382,36 +319,8 @@ func (l *live) close() {
 	}
 }
 
-// The colours that lines have (ECMA-48, SGR).
-const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-)
-
-// paint gives a line the colour of the mark that it begins with.
-func (l *live) paint(line string) string {
-	for _, p := range []struct{ mark, colour string }{
-		{"✓", green}, {"✗", red}, {"!", yellow}, {"→", yellow}, {"■", yellow}, {"▶", bold}, {"iteration ", bold},
-	} {
-		if strings.HasPrefix(strings.TrimLeft(line, " "), l.clean(p.mark)) {
-			return l.tint(p.colour, line)
-		}
-	}
-	return line
-}
-
-func (l *live) tint(colour, line string) string {
-	if !l.screen.colour {
-		return line
-	}
-	return "\x1b[" + colour + "m" + line + "\x1b[0m"
-}
-
 func (l *live) elapsed() string {
-	return l.now().Sub(l.started).Round(100 * time.Millisecond).String()
+	return l.now().Sub(l.status.Started).Round(100 * time.Millisecond).String()
 }
 
 func cost(usd float64) string {

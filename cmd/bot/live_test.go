@@ -26,7 +26,7 @@ func newTold(t *testing.T, s screen) *told {
 		s.width = func() int { return defaultWidth }
 	}
 	tt.live = &live{w: &tt.out, screen: s, now: func() time.Time { return tt.at }, stop: make(chan struct{})}
-	tt.started, tt.said = tt.at, tt.at
+	tt.status.Started, tt.said = tt.at, tt.at
 	t.Cleanup(tt.close)
 	return tt
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
@@ -36,6 +35,7 @@ import (
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
@@ -274,7 +274,7 @@ func newParts(
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: cfg.Limits.Tighten,
-		Resources: host.Resources{
+		Resources: sandbox.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,
 		},
@@ -350,11 +350,7 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 		}
 	}()
 	obs.watch = both(both(notifier.Handle, func(ev run.Event) { a.metrics.handle(ev) }), obs.watch)
-	p, err := newParts(ctx, cfg, ghapp.Config{
-		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
-		Kin:   cfg.GitHub.PullRequestsOf,
-		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
-	}, log, obs)
+	p, err := newParts(ctx, cfg, appConfig(cfg), log, obs)
 	if err != nil {
 		return nil, err
 	}
@@ -379,6 +375,15 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	a.deliveries = delivery.New(p.deliveries)
 	a.reconciler = reconcile.New(p.reconcile, a.deliveries)
 	return a, nil
+}
+
+// appConfig is how the App speaks to GitHub.
+func appConfig(cfg config.Server) ghapp.Config {
+	return ghapp.Config{
+		APIURL: cfg.GitHub.APIURL, GraphQLURL: cfg.GitHub.GraphQLURL, WebURL: cfg.GitHub.WebURL,
+		Kin:   cfg.GitHub.PullRequestsOf,
+		AppID: cfg.GitHub.AppID, PrivateKey: []byte(cfg.GitHub.PrivateKey.Reveal()), UserAgent: "ralph-bot",
+	}
 }
 
 // concurrency is how many agents and checks are at work at once.

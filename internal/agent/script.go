@@ -1,8 +1,8 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,8 +110,6 @@ type Script struct {
 type PlannedTask struct {
 	Title  string   `yaml:"title"`
 	Accept []string `yaml:"accept"`
-	// Depends are the ids of tasks that have to be done first.
-	Depends []string `yaml:"depends"`
 }
 
 // Step is what the agent does in one start. Paths are relative to the work tree.
@@ -121,16 +119,19 @@ type Step struct {
 	// Append adds text to files.
 	Append map[string]string `yaml:"append"`
 	Delete []string          `yaml:"delete"`
-	// Use are tool calls that show in the agent's stream and do nothing: with
-	// them it seems to read, to run tests, or to go in circles.
-	Use []ToolUse `yaml:"use"`
+	// Use are tool calls that show in the agent's stream and do nothing.
+	Use []struct {
+		// Tool is its name, such as Read or Bash.
+		Tool string `yaml:"tool"`
+		// File is the path it works on, Command what a shell is given.
+		File    string `yaml:"file"`
+		Command string `yaml:"command"`
+	} `yaml:"use"`
 	// AddTasks are written at the end of the tasks of the progress file: the
 	// parts of a task, what a review asks for, or what came up on the way.
 	AddTasks []PlannedTask `yaml:"add_tasks"`
-	// Learn is appended to the Learnings of the progress file, and Pattern to
-	// its Codebase Patterns.
-	Learn   string `yaml:"learn"`
-	Pattern string `yaml:"pattern"`
+	// Learn is appended to the Learnings of the progress file.
+	Learn string `yaml:"learn"`
 	// Tick ticks the task's own box: the agent's claim that it is done.
 	Tick bool `yaml:"tick"`
 	// Say is the final message.
@@ -140,28 +141,12 @@ type Step struct {
 	// something claims done, and any other claims nothing.
 	Claim   string  `yaml:"claim"`
 	CostUSD float64 `yaml:"cost_usd"`
-	// Misbehave names one thing the agent does wrong; see Misbehaviours.
+	// Misbehave names one thing the agent does wrong; see misbehaviours.
 	Misbehave string `yaml:"misbehave"`
 	// RetryAfter is how many seconds off the limit of rate_limit ends; 0 means
 	// the agent does not say.
 	RetryAfter int `yaml:"retry_after"`
-	// Exit is the exit code; 0 leaves the one that fits the behaviour.
-	Exit int `yaml:"exit"`
 }
-
-// ToolUse is a tool call as it shows in the stream.
-type ToolUse struct {
-	// Tool is its name, such as Read or Bash.
-	Tool string `yaml:"tool"`
-	// File is the path it works on, Command what a shell is given.
-	File    string `yaml:"file"`
-	Command string `yaml:"command"`
-	// Times is how often in a row; 0 means once.
-	Times int `yaml:"times"`
-}
-
-// maxTimes bounds how often one tool call is repeated.
-const maxTimes = 1000
 
 // The ways to misbehave.
 const (
@@ -178,12 +163,10 @@ const (
 	misEscapeWrite     = "escape_write"     // writes beside the work tree
 )
 
-// Misbehaviours lists what Step.Misbehave may be.
-func Misbehaviours() []string {
-	return []string{
-		misNothing, misGarbage, misHugeLine, misSymlinkProgress, misTickAll, misDoneEarly, misIsError, misRateLimit,
-		misCrash, misHang, misEscapeWrite,
-	}
+// misbehaviours are what Step.Misbehave may be.
+var misbehaviours = []string{
+	"", misNothing, misGarbage, misHugeLine, misSymlinkProgress, misTickAll, misDoneEarly, misIsError, misRateLimit,
+	misCrash, misHang, misEscapeWrite,
 }
 
 // ParseScript reads a script strictly: an unknown key is an error that names
@@ -193,56 +176,15 @@ func ParseScript(b []byte) (Script, error) {
 	if err := yaml.UnmarshalWithOptions(b, &s, yaml.Strict()); err != nil {
 		return Script{}, fmt.Errorf("parse agent script: %w", err)
 	}
-	if err := checkTitles(s.Plan); err != nil {
-		return Script{}, fmt.Errorf("parse agent script: plan, %w", err)
+	all := slices.Concat(s.Default, s.Review)
+	for _, entries := range []map[string][]Step{s.Tasks, s.Split, s.Verify} {
+		all = slices.Concat(append([][]Step{all}, slices.Collect(maps.Values(entries))...)...)
 	}
-	check := func(where string, steps []Step) error {
-		for i, step := range steps {
-			if err := step.check(); err != nil {
-				return fmt.Errorf("parse agent script: %s, entry %d: %w", where, i+1, err)
-			}
+	for _, step := range all {
+		if !slices.Contains(misbehaviours, step.Misbehave) {
+			return Script{}, fmt.Errorf("parse agent script: unknown misbehaviour %q; there are %s", step.Misbehave,
+				strings.Join(misbehaviours[1:], ", "))
 		}
-		return nil
-	}
-	for name, entries := range map[string]map[string][]Step{"tasks": s.Tasks, "split": s.Split, "verify": s.Verify} {
-		for _, key := range sortedKeys(entries) {
-			if err := check(name+", "+key, entries[key]); err != nil {
-				return Script{}, err
-			}
-		}
-	}
-	if err := errors.Join(check("default", s.Default), check("review", s.Review)); err != nil {
-		return Script{}, err
 	}
 	return s, nil
-}
-
-func checkTitles(tasks []PlannedTask) error {
-	for i, t := range tasks {
-		if strings.TrimSpace(t.Title) == "" || strings.ContainsAny(t.Title, "\r\n") {
-			return fmt.Errorf("entry %d: the title must be one line", i+1)
-		}
-	}
-	return nil
-}
-
-func (s Step) check() error {
-	paths := slices.Concat(sortedKeys(s.Files), sortedKeys(s.Append), s.Delete)
-	if s.Misbehave != "" && !slices.Contains(Misbehaviours(), s.Misbehave) {
-		return fmt.Errorf("unknown misbehaviour %q; there are %s", s.Misbehave, strings.Join(Misbehaviours(), ", "))
-	}
-	for _, p := range paths {
-		if !filepath.IsLocal(filepath.FromSlash(p)) {
-			return fmt.Errorf("path %q is not in the work tree", p)
-		}
-	}
-	for i, u := range s.Use {
-		if u.Tool == "" || u.Times < 0 || u.Times > maxTimes {
-			return fmt.Errorf("use, entry %d: a tool has a name, and is used at most %d times", i+1, maxTimes)
-		}
-	}
-	if err := checkTitles(s.AddTasks); err != nil {
-		return fmt.Errorf("add_tasks, %w", err)
-	}
-	return nil
 }

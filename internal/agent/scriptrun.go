@@ -78,48 +78,50 @@ func (a *actor) act(ctx context.Context) (int, error) {
 	if err != nil {
 		return 1, err
 	}
+	if a.out.mute = step.Misbehave == misGarbage; a.out.mute {
+		// What no parser should trip over.
+		a.out.print([]byte("npm warn something\r\n\x00\xff\xfe\x1b[2J{\"type\":\n{\"type\":\"result\",\"is_error\":false\n[]\nnull\n"))
+	}
+	a.out.start()
 	switch step.Misbehave {
 	case misHang:
-		a.out.start()
 		<-ctx.Done()
 		return exitTerminated, nil
-	case misIsError, misRateLimit:
-		return a.refused(step), nil
+	case misIsError:
+		a.out.refusal(400, "unknown", cmp.Or(step.Say, "API Error: 400 the script says so"))
+		return 1, nil
+	case misRateLimit:
+		if step.RetryAfter > 0 {
+			a.out.event(object{"type": "rate_limit_event", "rate_limit_info": object{
+				"status": "rejected", "rateLimitType": "five_hour",
+				"resetsAt": time.Now().Add(time.Duration(step.RetryAfter) * time.Second).Unix(),
+			}})
+		}
+		a.out.refusal(429, "rate_limit", "You've hit your limit")
+		return 1, nil
 	case misHugeLine:
-		a.out.start()
 		a.out.huge()
-	case misGarbage:
-		a.out.garbage()
-		a.out.mute = true
-	default:
-		a.out.start()
 	}
 	if !found {
 		a.out.result(true, 0, fmt.Sprintf("the script has nothing for task %q", a.assignment.Task), 0)
 		return 1, nil
 	}
-
 	if step.Misbehave != misNothing {
-		if err := a.work(ctx, step); err != nil {
-			return 1, err
-		}
+		err = a.work(step)
 	}
-	if err := a.misbehave(step); err != nil {
+	if err == nil {
+		err = a.misbehave(step)
+	}
+	switch {
+	case err != nil, step.Misbehave == misCrash:
 		return 1, err
-	}
-	if ctx.Err() != nil {
+	case ctx.Err() != nil:
 		return exitTerminated, nil
 	}
-	switch step.Misbehave {
-	case misCrash:
-		return cmp.Or(step.Exit, 1), nil
-	case misGarbage:
-		return step.Exit, nil
-	}
 	say := a.last(step)
-	a.out.text(say)
+	a.out.assistant(a.out.model, "", object{"type": "text", "text": say})
 	a.out.result(false, 0, say, step.CostUSD)
-	return step.Exit, nil
+	return 0, nil
 }
 
 // last is the final message of a step.
@@ -168,7 +170,7 @@ func (a *actor) step() (Step, bool, error) {
 
 // steps finds the steps for the assignment: by id, then by the longest key that
 // the title contains, then the default.
-func (a *actor) steps() (string, []Step) {
+func (a *actor) steps() (key string, steps []Step) {
 	id := a.assignment.Task
 	switch a.assignment.Mode { //nolint:exhaustive // any other mode is to work a task
 	case run.ModePlan:
@@ -176,55 +178,33 @@ func (a *actor) steps() (string, []Step) {
 	case modeReview:
 		return "review", a.script.Review
 	case modeSplit:
-		steps, _ := a.lookUp(a.script.Split)
-		return "split " + id, steps
+		return "split " + id, a.entry(a.script.Split)
 	case modeVerify:
-		steps, _ := a.lookUp(a.script.Verify)
-		return "verify " + id, steps
+		return "verify " + id, a.entry(a.script.Verify)
 	}
-	if steps, ok := a.lookUp(a.script.Tasks); ok {
-		return id, steps
+	if steps = a.entry(a.script.Tasks); steps == nil {
+		steps = a.script.Default
 	}
-	return id, a.script.Default
+	return id, steps
 }
 
-// lookUp finds the entry of the assigned task: by its id, then by the longest
-// key that its title contains.
-func (a *actor) lookUp(entries map[string][]Step) ([]Step, bool) {
-	id := a.assignment.Task
-	if steps, ok := entries[id]; ok && id != "" {
-		return steps, true
+// entry finds the entry of the assigned task.
+func (a *actor) entry(entries map[string][]Step) []Step {
+	if steps, ok := entries[a.assignment.Task]; ok && a.assignment.Task != "" {
+		return steps
 	}
-	title := cmp.Or(a.assignment.Title, a.titleFromProgress(id))
-	keys := slices.SortedFunc(maps.Keys(entries), func(x, y string) int {
-		return cmp.Or(cmp.Compare(len(y), len(x)), strings.Compare(x, y))
-	})
-	for _, k := range keys {
-		if strings.Contains(title, k) {
-			return entries[k], true
+	best := ""
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if len(key) > len(best) && strings.Contains(a.assignment.Title, key) {
+			best = key
 		}
 	}
-	return nil, false
+	return entries[best]
 }
 
-// taskLine finds the line of a task: up to the box, up to the id, the title.
-func taskLine(id string) *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^(\s*[-*+] \[)[ xX](\] (?:\*\*)?` + regexp.QuoteMeta(id) + `\b)([^\n]*)$`)
-}
-
-func (a *actor) titleFromProgress(id string) string {
-	if id == "" {
-		return ""
-	}
-	b, err := a.readProgress()
-	if err != nil {
-		return ""
-	}
-	m := taskLine(id).FindSubmatch(b)
-	if m == nil {
-		return ""
-	}
-	return string(m[3])
+// box finds the line of a task: up to the box, and from behind it.
+func box(id string) *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^(\s*[-*+] \[)[ xX](\] (?:\*\*)?` + regexp.QuoteMeta(id) + `\b)`)
 }
 
 // count adds one to the starts for key and gives the new number.
@@ -235,94 +215,68 @@ func (a *actor) count(key string) (int, error) {
 	}
 	counts := map[string]int{}
 	b, err := os.ReadFile(file) //nolint:gosec // the script's own choice
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return 0, fmt.Errorf("read script state: %w", err)
-	default:
-		if err := json.Unmarshal(b, &counts); err != nil {
-			return 0, fmt.Errorf("read script state: %w", err)
-		}
+	if err == nil {
+		err = json.Unmarshal(b, &counts)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
 	counts[key]++
-	b, err = json.Marshal(counts)
-	if err != nil {
-		return 0, fmt.Errorf("write script state: %w", err)
+	if err == nil {
+		b, err = json.Marshal(counts)
 	}
-	if err := os.WriteFile(file, b, 0o600); err != nil {
-		return 0, fmt.Errorf("write script state: %w", err)
+	if err == nil {
+		err = os.WriteFile(file, b, 0o600)
 	}
-	return counts[key], nil
-}
-
-// refused acts out an API that does not answer.
-func (a *actor) refused(step Step) int {
-	a.out.start()
-	if step.Misbehave == misIsError {
-		a.out.refusal(400, "unknown", cmp.Or(step.Say, "API Error: 400 the script says so"))
-		return cmp.Or(step.Exit, 1)
-	}
-	if step.RetryAfter > 0 {
-		a.out.event(object{"type": "rate_limit_event", "rate_limit_info": object{
-			"status": "rejected", "rateLimitType": "five_hour",
-			"resetsAt": time.Now().Add(time.Duration(step.RetryAfter) * time.Second).Unix(),
-		}})
-	}
-	a.out.refusal(429, "rate_limit", "You've hit your limit")
-	return cmp.Or(step.Exit, 1)
+	return counts[key], wrap("count starts", err)
 }
 
 // work does the honest part of a step.
-func (a *actor) work(ctx context.Context, step Step) error {
-	for _, p := range sortedKeys(step.Files) {
-		if ctx.Err() != nil {
-			return nil
-		}
+func (a *actor) work(step Step) error {
+	for _, p := range slices.Sorted(maps.Keys(step.Files)) {
 		a.out.tool("Write", object{"file_path": a.out.abs(p), "content": step.Files[p]})
 		if err := a.write(p, []byte(step.Files[p])); err != nil {
 			return err
 		}
 	}
-	for _, p := range sortedKeys(step.Append) {
+	for _, p := range slices.Sorted(maps.Keys(step.Append)) {
 		a.out.tool("Edit", object{"file_path": a.out.abs(p), "old_string": "", "new_string": step.Append[p]})
 		old, err := a.root.ReadFile(filepath.FromSlash(p))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("append to %s: %w", p, err)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = a.write(p, append(old, step.Append[p]...))
 		}
-		if err := a.write(p, append(old, step.Append[p]...)); err != nil {
-			return err
+		if err != nil {
+			return wrap("append to "+p, err)
 		}
 	}
 	for _, p := range step.Delete {
 		a.out.tool("Bash", object{"command": "rm -r -- " + p, "description": "Delete " + p})
 		if err := a.root.RemoveAll(filepath.FromSlash(p)); err != nil {
-			return fmt.Errorf("delete %s: %w", p, err)
+			return wrap("delete "+p, err)
 		}
 	}
 	for _, u := range step.Use {
-		for range max(u.Times, 1) {
-			a.out.use(u)
+		input := object{"command": u.Command}
+		if u.File != "" {
+			input = object{"file_path": a.out.abs(u.File), "command": u.Command}
 		}
+		a.out.tool(u.Tool, input)
 	}
 	tasks := step.AddTasks
 	if a.assignment.Mode == run.ModePlan {
 		tasks = slices.Concat(a.script.Plan, tasks)
 	}
-	notes := []struct{ section, text string }{
-		{"Tasks", planText(tasks)}, {"Codebase Patterns", bullet(step.Pattern)}, {"Learnings", bullet(step.Learn)},
-	}
-	for _, n := range notes {
-		if n.text == "" {
-			continue
+	if len(tasks) > 0 {
+		if err := a.editProgress(func(b []byte) []byte { return addToSection(b, "Tasks", planText(tasks)) }); err != nil {
+			return err
 		}
-		if err := a.editProgress(func(b []byte) []byte { return addToSection(b, n.section, n.text) }); err != nil {
+	}
+	if learn := strings.TrimSpace(step.Learn); learn != "" {
+		if err := a.editProgress(func(b []byte) []byte { return addToSection(b, "Learnings", "- "+learn+"\n") }); err != nil {
 			return err
 		}
 	}
 	if step.Tick && a.assignment.Task != "" {
-		return a.editProgress(func(b []byte) []byte {
-			return taskLine(a.assignment.Task).ReplaceAll(b, []byte("${1}x${2}${3}"))
-		})
+		return a.editProgress(func(b []byte) []byte { return box(a.assignment.Task).ReplaceAll(b, []byte("${1}x${2}")) })
 	}
 	return nil
 }
@@ -331,29 +285,25 @@ func (a *actor) work(ctx context.Context, step Step) error {
 func (a *actor) misbehave(step Step) error {
 	switch step.Misbehave {
 	case misSymlinkProgress:
-		if _, err := a.readProgress(); err != nil {
-			return err
-		}
 		p := filepath.FromSlash(a.assignment.ProgressFile)
 		return wrap("link progress file", errors.Join(a.root.Remove(p), a.root.Symlink("/etc/passwd", p)))
 	case misTickAll:
 		return a.editProgress(func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("- [ ]"), []byte("- [x]")) })
 	case misDoneEarly:
-		return a.editProgress(func(b []byte) []byte { return setStatus(b, doneMarker()) })
+		// Put together here so that no file of ours holds it on a line of its own.
+		done := []byte("${1}RALPH" + "_DONE")
+		return a.editProgress(func(b []byte) []byte {
+			return regexp.MustCompile(`(?m)(^## Status\s+)\S+`).ReplaceAll(b, done)
+		})
 	case misEscapeWrite:
 		a.out.tool("Bash", object{
 			"command": "echo escaped > ../escaped-by-agent", "description": "Write beside the work tree",
 		})
 		// A sandbox that refuses this is right.
 		_ = os.WriteFile(filepath.Join(a.workdir, "..", "escaped-by-agent"), []byte("escaped\n"), 0o600)
-		return nil
 	}
 	return nil
 }
-
-// doneMarker is put together here so that no file of ours holds it on a line of
-// its own.
-func doneMarker() string { return "RALPH" + "_DONE" }
 
 func wrap(what string, err error) error {
 	if err != nil {
@@ -373,18 +323,13 @@ func (a *actor) write(p string, b []byte) error {
 	return wrap("write "+p, a.root.WriteFile(p, b, 0o644))
 }
 
-func (a *actor) readProgress() ([]byte, error) {
+func (a *actor) editProgress(edit func([]byte) []byte) error {
 	if a.assignment.ProgressFile == "" {
-		return nil, errors.New("the prompt names no progress file")
+		return errors.New("the prompt names no progress file")
 	}
 	b, err := a.root.ReadFile(filepath.FromSlash(a.assignment.ProgressFile))
-	return b, wrap("read progress file", err)
-}
-
-func (a *actor) editProgress(edit func([]byte) []byte) error {
-	b, err := a.readProgress()
 	if err != nil {
-		return err
+		return wrap("read progress file", err)
 	}
 	a.out.tool("Edit", object{"file_path": a.out.abs(a.assignment.ProgressFile)})
 	return a.write(a.assignment.ProgressFile, edit(b))
@@ -397,65 +342,23 @@ func planText(plan []PlannedTask) string {
 		for _, accept := range t.Accept {
 			fmt.Fprintf(&b, "  - Accept: %s\n", accept)
 		}
-		if len(t.Depends) > 0 {
-			fmt.Fprintf(&b, "  - Depends on: %s\n", strings.Join(t.Depends, ", "))
-		}
 	}
 	return b.String()
 }
 
-// bullet is text as the entry of a list, "" for none.
-func bullet(text string) string {
-	if text = strings.TrimSpace(text); text == "" {
-		return ""
-	}
-	return "- " + text + "\n"
-}
-
-// section finds the body of "## name": from the line after the heading to the
-// next heading of the same level, or the end.
-func section(b []byte, name string) (start, end int, ok bool) {
+// addToSection appends text to the section of that name, which is made at the end if missing.
+func addToSection(b []byte, name, text string) []byte {
 	at := regexp.MustCompile(`(?m)^## ` + regexp.QuoteMeta(name) + `[ \t]*\r?$`).FindIndex(b)
 	if at == nil {
-		return 0, 0, false
+		return slices.Concat(bytes.TrimRight(b, "\n"), []byte("\n\n## "+name+"\n"+text))
 	}
-	start = min(at[1]+1, len(b))
-	if next := regexp.MustCompile(`(?m)^## `).FindIndex(b[start:]); next != nil {
-		return start, start + next[0], true
-	}
-	return start, len(b), true
-}
-
-// addToSection appends text to the section, which is made at the end if missing.
-func addToSection(b []byte, name, text string) []byte {
-	start, end, ok := section(b, name)
-	if !ok {
-		return slices.Concat(bytes.TrimRight(b, "\n"), []byte("\n\n## "+name+"\n"), []byte(text))
-	}
-	body := bytes.TrimRight(b[start:end], " \t\r\n")
-	if len(body) > 0 {
-		body = append(slices.Clone(body), '\n')
-	}
-	head := b[:start]
-	if !bytes.HasSuffix(head, []byte("\n")) {
-		head = append(slices.Clone(head), '\n')
-	}
-	rest := b[end:]
-	if len(rest) > 0 {
+	end := len(b)
+	if next := regexp.MustCompile(`(?m)^## `).FindIndex(b[at[1]:]); next != nil {
+		end = at[1] + next[0]
 		text += "\n"
 	}
-	return slices.Concat(head, body, []byte(text), rest)
+	return slices.Concat(bytes.TrimRight(b[:end], " \t\r\n"), []byte("\n"+text), b[end:])
 }
-
-func setStatus(b []byte, status string) []byte {
-	start, end, ok := section(b, "Status")
-	if !ok {
-		return addToSection(b, "Status", status+"\n")
-	}
-	return slices.Concat(b[:start], []byte(status+"\n\n"), b[end:])
-}
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 type object = map[string]any
 
@@ -518,22 +421,6 @@ func (s *speaker) assistant(model, apiError string, block object) {
 	s.event(e)
 }
 
-func (s *speaker) text(text string) {
-	s.assistant(s.model, "", object{"type": "text", "text": text})
-}
-
-// use shows a tool call.
-func (s *speaker) use(u ToolUse) {
-	input := object{}
-	if u.File != "" {
-		input["file_path"] = s.abs(u.File)
-	}
-	if u.Command != "" {
-		input["command"] = u.Command
-	}
-	s.tool(u.Tool, input)
-}
-
 func (s *speaker) tool(name string, input object) {
 	s.tools++
 	id := fmt.Sprintf("toolu_%d", s.tools)
@@ -576,9 +463,4 @@ func (s *speaker) huge() {
 		s.print(block)
 	}
 	s.print([]byte("\"}}\n"))
-}
-
-// garbage prints what no parser should trip over.
-func (s *speaker) garbage() {
-	s.print([]byte("npm warn something\r\n\x00\xff\xfe\x1b[2J{\"type\":\n{\"type\":\"result\",\"is_error\":false\n[]\nnull\n"))
 }

@@ -8,7 +8,7 @@
 //   - A run never waits: Handle only queues. What a target does, hang, fail or
 //     answer nonsense, is bounded by a time limit and three attempts (a program has
 //     one), and is nobody's business but that target's.
-//   - Queues are short and in memory. When one is full its oldest message goes;
+//   - Queues are short and in memory. When one is full the newest message goes;
 //     when the process dies all go. Nothing depends on them: what people must
 //     know is on the issue and in the pull request.
 //   - Where messages go is the operator's word alone. A repository can only

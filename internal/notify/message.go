@@ -1,7 +1,6 @@
 package notify
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -98,14 +97,6 @@ func (m Message) cost() string {
 		return ""
 	}
 	return fmt.Sprintf(", $%.2f", m.CostUSD)
-}
-
-func (m Message) json() ([]byte, error) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("write the message: %w", err)
-	}
-	return b, nil
 }
 
 // repository does not tell where a checkout is.

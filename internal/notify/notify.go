@@ -59,7 +59,7 @@ type Notifier struct {
 // mailbox is what waits for one target.
 type mailbox struct {
 	target  Target
-	sender  sender
+	send    func(context.Context, Message) error
 	secrets []string
 	queue   chan Message
 }
@@ -81,12 +81,12 @@ func New(cfg Config) (*Notifier, error) {
 	}
 	n := &Notifier{cfg: cfg, counts: map[run.ID][2]int{}}
 	for _, t := range cfg.Targets {
-		_, s, err := t.open(cfg.Transport)
+		_, send, err := t.open(cfg.Transport)
 		if err != nil {
 			return nil, err
 		}
 		n.boxes = append(n.boxes, &mailbox{
-			target: t, sender: s, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), queue: make(chan Message, queueLen),
+			target: t, send: send, secrets: append(Secrets(t.URL), Secrets(t.Secret)...), queue: make(chan Message, queueLen),
 		})
 	}
 	n.life, n.cancel = context.WithCancel(context.Background())
@@ -96,8 +96,8 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Handle takes an event of a run and never waits. Where a target's queue is full, its
-// oldest message goes.
+// Handle takes an event of a run and never waits. Where a target's queue is full, the
+// message is dropped.
 func (n *Notifier) Handle(ev run.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,18 +109,11 @@ func (n *Notifier) Handle(ev run.Event) {
 		if !box.wants(m, ev) {
 			continue
 		}
-		for sent := false; !sent; {
-			select {
-			case box.queue <- m:
-				sent = true
-			default:
-				select {
-				case lost := <-box.queue:
-					n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
-						lost.Repository, lost.Notice))
-				default:
-				}
-			}
+		select {
+		case box.queue <- m:
+		default:
+			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
+				m.Repository, m.Notice))
 		}
 	}
 }
@@ -161,16 +154,12 @@ func (n *Notifier) message(ev run.Event) (Message, bool) {
 	return m, true
 }
 
-// wants says whether the message is for the target.
+// wants says whether the message is for the target. Who wants to hear of every end
+// hears of one that needs a person, too.
 func (b *mailbox) wants(m Message, ev run.Event) bool {
 	t := b.target
-	return (t.Serves == nil || t.Serves(ev.Repo)) && (len(t.Notices) == 0 || listed(t.Notices, m.Notice))
-}
-
-// listed says whether a notice is asked for; who wants to hear of every end
-// hears of one that needs a person, too.
-func listed(list []run.Notice, n run.Notice) bool {
-	return slices.Contains(list, n) || n == run.NoticeNeedsHuman && slices.Contains(list, run.NoticeFinish)
+	return (t.Serves == nil || t.Serves(ev.Repo)) && (len(t.Notices) == 0 || slices.Contains(t.Notices, m.Notice) ||
+		m.Notice == run.NoticeNeedsHuman && slices.Contains(t.Notices, run.NoticeFinish))
 }
 
 // deliver sends what comes until no more does. What comes after the notifier's life has
@@ -216,7 +205,7 @@ func (n *Notifier) try(ctx context.Context, b *mailbox, m Message) error {
 func (n *Notifier) once(ctx context.Context, b *mailbox, m Message) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, n.cfg.Timeout, fmt.Errorf("no answer within %s", n.cfg.Timeout))
 	defer cancel()
-	err := b.sender.send(ctx, m)
+	err := b.send(ctx, m)
 	if _, hopeless := errors.AsType[final](err); err != nil && !hopeless && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -248,24 +237,17 @@ func (n *Notifier) Test(ctx context.Context, now time.Time) map[string]error {
 // Close delivers what is waiting for as long as ctx lasts, then drops the rest.
 func (n *Notifier) Close(ctx context.Context) {
 	n.stopTaking()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		n.work.Wait()
-	}()
-	select {
-	case <-ended:
-	case <-ctx.Done():
-	}
-	n.Drop()
-	<-ended
+	stop := context.AfterFunc(ctx, n.cancel)
+	n.work.Wait()
+	stop()
+	n.cancel()
 }
 
 // Drop ends the notifier at once. What is left is said through Failed. It may be called
 // after Close, and twice.
 func (n *Notifier) Drop() {
-	n.stopTaking()
 	n.cancel()
+	n.stopTaking()
 	n.work.Wait()
 }
 

@@ -315,29 +315,6 @@ func TestAHangingWebhook(t *testing.T) {
 	}
 }
 
-func TestTimeoutIsTold(t *testing.T) {
-	t.Parallel()
-	gone := make(chan struct{})
-	stuck := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		select {
-		case <-gone:
-		case <-r.Context().Done():
-		}
-	}))
-	t.Cleanup(stuck.Close)
-	t.Cleanup(func() { close(gone) })
-	n, failed := start(t, notify.Config{
-		Timeout: 20 * time.Millisecond, Targets: []notify.Target{{Name: "stuck", URL: stuck.URL, Secret: secret}},
-	})
-	n.Handle(story("r1")[0])
-	closeSoon(n, patience)
-	if diff := cmp.Diff([]string{"stuck: the message about acme/app (start) was not delivered: no answer within 20ms"},
-		failed.all()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // A program gets the message on its standard input, and nothing of it as an
 // argument or in its environment.
 func TestScript(t *testing.T) {
@@ -438,21 +415,6 @@ func TestTargetsThatCannotBeUsed(t *testing.T) {
 				t.Error("New takes it")
 			}
 		})
-	}
-}
-
-func TestKind(t *testing.T) {
-	t.Parallel()
-	for url, want := range map[string]string{
-		"https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx":                   "Slack",
-		"https://discord.com/api/webhooks/123456789012345678/abcdefghijklmnopqrstuvwx":                    "Discord",
-		"https://api.telegram.org/bot123456789:AAbbccddeeffgghhiijjkkllmmnnooppqqr/sendMessage?chat_id=1": "Telegram",
-		"https://hook.example/x": "a signed webhook",
-	} {
-		got, err := notify.Target{Name: "team", URL: url + "\n", Secret: secret}.Kind()
-		if err != nil || got != want {
-			t.Errorf("%s: %q, %v; want %q", url, got, err, want)
-		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
+	"github.com/mattn/go-runewidth"
 
 	"github.com/org/ralph-action/internal/run"
 )
@@ -43,27 +45,22 @@ type Options struct {
 	Now    time.Time
 }
 
+// maxLines bounds what is kept to scroll through, and maxLine the columns of one line.
+const (
+	maxLines = 2000
+	maxLine  = 1000
+)
+
 // Model is what is on the screen.
 type Model struct {
 	opts          Options
 	width, height int
-	now, started  time.Time
+	now           time.Time
+	run           run.Status
+	log           viewport.Model
+	lines         []string
 
-	ev    run.Event
-	tasks []run.Task
-	log   pane
-
-	// doing is what goes on, since and until when.
-	doing        string
-	since, until time.Time
-	// agent is the role of the call at work, "" for none; said is when it was last heard.
-	agent run.Role
-	said  time.Time
-	used  int64 // tokens of the call
-	check string
-
-	paused, stopping, over bool
-
+	paused, stopping bool
 	// asks: the last line asks whether the run is to stop.
 	asks bool
 	told string // what came of the last key
@@ -71,10 +68,10 @@ type Model struct {
 
 // New is the screen before anything has happened.
 func New(o Options) *Model {
-	m := &Model{
-		opts: o, width: 80, height: 24, now: o.Now, started: o.Now, since: o.Now, doing: "starting",
-	}
-	m.log.fit(m.room())
+	m := &Model{opts: o, width: 80, height: 24, now: o.Now, log: viewport.New()}
+	m.run = run.Status{Started: o.Now, Since: o.Now, Doing: "starting"}
+	m.log.SoftWrap = true
+	m.fit()
 	return m
 }
 
@@ -86,57 +83,52 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
-		m.log.fit(m.room())
 	case Tick:
 		m.now = time.Time(msg)
 	case Line:
-		m.log.add(string(msg))
+		m.add(string(msg))
 	case Event:
-		m.event(run.Event(msg))
+		if msg.Time.After(m.now) {
+			m.now = msg.Time
+		}
+		msg.Text, msg.Gate = m.opts.Clean(msg.Text), m.opts.Clean(msg.Gate)
+		m.run.Apply(run.Event(msg), m.now)
+		if msg.Kind == run.EventAgentActivity {
+			m.add("      " + msg.Text)
+		}
 	case tea.KeyPressMsg:
 		return m, m.key(msg)
 	}
+	m.fit()
 	return m, nil
 }
 
-// event takes in what happened in the run.
-func (m *Model) event(ev run.Event) {
-	m.ev = ev
-	if ev.Time.After(m.now) {
-		m.now = ev.Time
-	}
-	if ev.Tasks != nil {
-		m.tasks = ev.Tasks
-	}
-	switch ev.Kind { //nolint:exhaustive // the others change nothing of what goes on
-	case run.EventAgentStarted:
-		m.agent, m.said, m.used, m.check = ev.Role, m.now, 0, ""
-		m.begin("waiting for the model")
-	case run.EventAgentActivity:
-		m.said, m.used = m.now, ev.Usage.Tokens()
-		m.doing = m.opts.Clean(ev.Text)
-		m.log.add("      " + m.doing)
-	case run.EventAgentFinished:
-		m.agent = ""
-		m.begin("looking at what changed")
-	case run.EventGateStarted:
-		m.agent, m.check = "", m.opts.Clean(ev.Gate)
-		m.begin("running " + m.check)
-	case run.EventGate:
-		m.check = ""
-		m.begin("")
-	case run.EventWaiting:
-		m.begin(m.opts.Clean(ev.Text))
-		m.until = ev.Until
-	case run.EventRunStarted, run.EventIteration:
-		m.begin("preparing")
-	case run.EventRunEnded:
-		m.over, m.agent, m.check = true, "", ""
-		m.begin("ended: " + ev.End.Sentence())
+// add appends a line to the log.
+func (m *Model) add(line string) {
+	m.lines = append(m.lines, Paint(runewidth.Truncate(line, maxLine, "…"), m.opts.Colour))
+	m.lines = m.lines[max(len(m.lines)-maxLines, 0):]
+	m.show(func() { m.log.SetContentLines(m.lines) })
+}
+
+// fit gives the log its room.
+func (m *Model) fit() {
+	_, _, height := m.split()
+	if m.log.Width() != m.room() || m.log.Height() != height {
+		m.show(func() {
+			m.log.SetWidth(m.room())
+			m.log.SetHeight(height)
+		})
 	}
 }
 
-func (m *Model) begin(what string) { m.doing, m.since, m.until = what, m.now, time.Time{} }
+// show changes the log. What is shown stays where a person has scrolled to, else it follows the end.
+func (m *Model) show(change func()) {
+	follows := m.log.AtBottom()
+	change()
+	if follows {
+		m.log.GotoBottom()
+	}
+}
 
 // mark stands before a task for its status. All are ASCII, for every locale.
 func mark(s run.TaskStatus) string {
@@ -160,10 +152,10 @@ func mark(s run.TaskStatus) string {
 func (m *Model) list(height int) []string {
 	from := 0
 	if at := m.current(); at >= 0 {
-		from = min(max(at-height/2, 0), max(len(m.tasks)-height, 0))
+		from = min(max(at-height/2, 0), max(len(m.run.Tasks)-height, 0))
 	}
 	var lines []string
-	for _, t := range m.tasks[from:min(from+height, len(m.tasks))] {
+	for _, t := range m.run.Tasks[from:min(from+height, len(m.run.Tasks))] {
 		lines = append(lines, cut(mark(t.Status)+" "+m.opts.Clean(t.ID+" "+t.Title), m.room()))
 	}
 	return lines
@@ -171,7 +163,7 @@ func (m *Model) list(height int) []string {
 
 // current is the index of the task at work, -1 for none.
 func (m *Model) current() int {
-	return slices.IndexFunc(m.tasks, func(t run.Task) bool {
+	return slices.IndexFunc(m.run.Tasks, func(t run.Task) bool {
 		return t.Status == run.TaskInProgress || t.Status == run.TaskInReview
 	})
 }
@@ -193,23 +185,13 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	m.told = ""
-	_, _, height := m.split()
-	page := max(height-1, 1)
 	switch k.String() {
-	case "up", "k":
-		m.log.scroll(1, height)
-	case "down", "j":
-		m.log.scroll(-1, height)
-	case "pgup", "b":
-		m.log.scroll(page, height)
-	case "pgdown", "space", "f":
-		m.log.scroll(-page, height)
 	case "home", "g":
-		m.log.scroll(1<<20, height)
+		m.log.GotoTop()
 	case "end", "G":
-		m.log.scroll(-1<<20, height)
+		m.log.GotoBottom()
 	case "p":
-		if m.over {
+		if m.run.Ended {
 			break
 		}
 		m.paused = !m.paused
@@ -219,9 +201,11 @@ func (m *Model) key(k tea.KeyPressMsg) tea.Cmd {
 			m.told = "paused before the next call"
 		}
 	case "x":
-		m.asks = !m.over
+		m.asks = !m.run.Ended
 	case "q":
 		return tea.Quit
+	default:
+		m.log, _ = m.log.Update(k)
 	}
 	return nil
 }
@@ -234,7 +218,7 @@ func (m *Model) split() (now, tasks, log int) {
 	// The first and the last line, and the two titles.
 	left := max(m.height-4, 0)
 	now = min(2, left)
-	tasks = min(max(len(m.tasks), 1), max((left-now)/3, 1), max(left-now, 0))
+	tasks = min(max(len(m.run.Tasks), 1), max((left-now)/3, 1), max(left-now, 0))
 	return now, tasks, max(left-now-tasks, 0)
 }
 
@@ -246,25 +230,18 @@ const (
 	yellow = "33"
 )
 
-func (m *Model) paint(look, line string) string {
-	if look == "" || look != bold && !m.opts.Colour {
-		return line
-	}
-	return "\x1b[" + look + "m" + line + "\x1b[0m"
-}
-
-// look is how a line is shown that begins with one of the marks.
-func look(line string) string {
-	line = strings.TrimLeft(line, " ")
+// Paint gives a clean line the look of the mark that it begins with. Without colour it has none.
+func Paint(line string, colour bool) string {
+	text := strings.TrimLeft(line, " ")
 	for _, l := range []struct{ mark, look string }{
 		{"[x]", green}, {"[!]", red}, {"[>]", bold}, {"[?]", bold}, {"✓", green}, {"✗", red}, {"!", yellow}, {"→", yellow},
-		{"iteration ", bold},
+		{"■", yellow}, {"▶", bold}, {"iteration ", bold},
 	} {
-		if strings.HasPrefix(line, l.mark) {
-			return l.look
+		if strings.HasPrefix(text, l.mark) && colour {
+			return "\x1b[" + l.look + "m" + line + "\x1b[0m"
 		}
 	}
-	return ""
+	return line
 }
 
 // View implements tea.Model.
@@ -277,18 +254,22 @@ func (m *Model) View() tea.View {
 // Screen is the text of the screen: as many lines as it has rows, none wider than it.
 func (m *Model) Screen() string {
 	now, tasks, log := m.split()
-	rows := []string{m.paint(bold, cut(m.head(), m.room()))}
-	rows = append(rows, m.title("Tasks", fmt.Sprintf("%d of %d done", m.ev.Done, m.ev.Total)))
-	rows = append(rows, m.rows(m.list(tasks), tasks)...)
+	rows := []string{"\x1b[" + bold + "m" + cut(m.head(), m.room()) + "\x1b[0m"}
+	rows = append(rows, m.title("Tasks", fmt.Sprintf("%d of %d done", m.run.Done, m.run.Total)))
+	for _, line := range m.list(tasks) {
+		rows = append(rows, Paint(line, m.opts.Colour))
+	}
 	for _, line := range m.work()[:now] {
 		rows = append(rows, cut(line, m.room()))
 	}
 	where := ""
-	if m.log.up > 0 {
-		where = fmt.Sprintf("%d more below", m.log.up)
+	if !m.log.AtBottom() {
+		where = "End shows the newest lines"
 	}
 	rows = append(rows, m.title("Log", where))
-	rows = append(rows, m.rows(m.log.shown(log), log)...)
+	if log > 0 {
+		rows = append(rows, strings.Split(m.log.View(), "\n")...)
+	}
 	rows = append(rows, cut(m.foot(), m.room()))
 	if len(rows) > m.height { // a screen of three lines has room for what goes on only
 		rows = rows[len(rows)-m.height:]
@@ -296,64 +277,55 @@ func (m *Model) Screen() string {
 	return strings.Join(rows, "\n")
 }
 
-// rows are these lines in their looks, filled up to that many.
-func (m *Model) rows(lines []string, height int) []string {
-	out := make([]string, height)
-	for i, line := range lines {
-		out[i] = m.paint(look(line), line)
-	}
-	return out
-}
-
 func (m *Model) title(name, more string) string {
 	text := "-- " + name
 	if more != "" {
 		text += ": " + more
 	}
-	return cut(text+" "+strings.Repeat("-", max(m.room()-width(text)-1, 0)), m.room())
+	return cut(text+" "+strings.Repeat("-", max(m.room()-runewidth.StringWidth(text)-1, 0)), m.room())
 }
 
 // head says where the run stands, what counts first.
 func (m *Model) head() string {
 	var parts []string
 	switch {
-	case m.over:
+	case m.run.Ended:
 		parts = append(parts, "ENDED")
 	case m.stopping:
 		parts = append(parts, "STOPPING")
 	case m.paused:
 		parts = append(parts, "PAUSED")
 	}
-	if m.ev.Iteration > 0 {
-		parts = append(parts, fmt.Sprintf("iteration %d", m.ev.Iteration))
+	if m.run.Iteration > 0 {
+		parts = append(parts, fmt.Sprintf("iteration %d", m.run.Iteration))
 	}
 	if at := m.current(); at >= 0 {
-		parts = append(parts, m.opts.Clean(m.tasks[at].ID))
+		parts = append(parts, m.opts.Clean(m.run.Tasks[at].ID))
 	}
-	parts = append(parts, fmt.Sprintf("$%.2f", m.ev.CostUSD), run.Tokens(m.ev.Tokens+m.used), span(m.now.Sub(m.started)))
-	if m.ev.Subject != "" {
-		parts = append(parts, m.opts.Clean(m.ev.Subject))
+	parts = append(parts, fmt.Sprintf("$%.2f", m.run.CostUSD), run.Tokens(m.run.Tokens+m.run.Used), span(m.now.Sub(m.run.Started)))
+	if m.run.Subject != "" {
+		parts = append(parts, m.opts.Clean(m.run.Subject))
 	}
 	return strings.Join(parts, " | ")
 }
 
 // work says in two lines what goes on: what is at work, and for how long.
 func (m *Model) work() []string {
-	took := span(m.now.Sub(m.since))
+	s, took := m.run, span(m.now.Sub(m.run.Since))
 	switch {
-	case !m.until.IsZero():
-		return []string{"wait: " + m.doing, "  until " + m.until.Local().Format("15:04:05")}
-	case m.agent != "":
+	case s.Ended:
+		return []string{"ended: " + s.End.Sentence(), ""}
+	case !s.Until.IsZero():
+		return []string{"wait: " + s.Doing, "  until " + s.Until.Local().Format("15:04:05")}
+	case s.Agent != "":
 		return []string{
-			"agent: " + m.doing,
-			fmt.Sprintf("  %s, %s, silent for %s, %s", m.agent, took, span(m.now.Sub(m.said)), run.Tokens(m.used)),
+			"agent: " + s.Doing,
+			fmt.Sprintf("  %s, silent for %s, %s", s.Agent, span(m.now.Sub(s.Heard)), run.Tokens(s.Used)),
 		}
-	case m.check != "":
-		return []string{"check: " + m.check, "  " + took}
-	case m.over:
-		return []string{m.doing, ""}
+	case s.Check != "":
+		return []string{"check: " + s.Check, "  " + took}
 	}
-	return []string{"now: " + m.doing, "  " + took}
+	return []string{"now: " + s.Doing, "  " + took}
 }
 
 // foot is the last line: what is asked, what came of a key, or the keys.
@@ -369,3 +341,6 @@ func (m *Model) foot() string {
 
 // span is a time in whole seconds.
 func span(d time.Duration) string { return max(d, 0).Truncate(time.Second).String() }
+
+// cut is the beginning of text that fits that many columns.
+func cut(text string, columns int) string { return runewidth.Truncate(text, columns, "~") }

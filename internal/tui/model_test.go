@@ -94,7 +94,7 @@ func TestScreen(t *testing.T) {
 		"[>] T2 Write file 2",
 		"[ ] T3 Write file 3",
 		"agent: Bash(go test ./...)",
-		"  implementer, 12s, silent for 7s, 200 tokens",
+		"  implementer, silent for 7s, 200 tokens",
 		"-- Log",
 		"iteration 2: T2 Write file 2",
 		"      Bash(go test ./...)",

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // index is what the host knows of a directory: the tree it holds and the
@@ -20,7 +22,7 @@ type index struct {
 	tree OID
 	// written is when the index was: a file stamped then or later may have
 	// changed since unnoticed.
-	written instant
+	written int64
 	byPath  map[string]int
 	// dirs holds every directory that the entries need on disk.
 	dirs map[string]struct{}
@@ -38,13 +40,12 @@ func (x *index) inModule(path string) bool {
 	return false
 }
 
-func newIndex(entries []entry, tree OID, written instant) *index {
+func newIndex(entries []entry, tree OID, written int64) *index {
 	x := &index{
 		entries: entries, tree: tree, written: written,
 		byPath: make(map[string]int, len(entries)),
 		dirs:   make(map[string]struct{}, len(entries)/8+1), modules: map[string]bool{},
 	}
-	last := ""
 	for i, e := range entries {
 		x.byPath[e.Path] = i
 		if e.Submodule != "" {
@@ -53,17 +54,11 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 		if e.Withheld && (e.Mode != ModeSubmodule || !exportable(e.Path)) {
 			continue // nothing of it is on disk, not even the way to it
 		}
-		dir, _ := splitPath(e.Path)
-		if dir == last {
-			continue
-		}
-		last = dir
-		for dir != "" {
+		for dir, _ := splitPath(e.Path); dir != ""; dir, _ = splitPath(dir) {
 			if _, known := x.dirs[dir]; known {
 				break
 			}
 			x.dirs[dir] = struct{}{}
-			dir, _ = splitPath(dir)
 		}
 	}
 	return x
@@ -72,19 +67,7 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 // fresh says whether the file with this stamp is the one the entry describes,
 // unchanged.
 func (x *index) fresh(e entry, info fileInfo) bool {
-	return info.gitMode() == modeOnDisk(e.Mode) && e.Stat == info.stamp && !e.Stat.after(x.written)
-}
-
-// modeOnDisk is the mode that a file of this tree mode has when it lies in a
-// directory; old trees hold others, such as 0664.
-func modeOnDisk(mode uint32) uint32 {
-	if mode&modeKind != ModeFile&modeKind {
-		return mode
-	}
-	if mode&0o100 != 0 {
-		return ModeExecutable
-	}
-	return ModeFile
+	return info.gitMode() == e.Mode && e.Stat == info.stamp && !e.Stat.after(x.written)
 }
 
 // indexFile is what the file of an index holds.
@@ -97,50 +80,45 @@ type indexFile struct {
 // empty: it only ever saves work.
 func readIndex(path string) (*index, error) {
 	data, err := os.ReadFile(path) // #nosec G304 -- the host's own file
-	if errors.Is(err, fs.ErrNotExist) {
-		return newIndex(nil, "", instant{}), nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	var f indexFile
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&f); err != nil {
-		return newIndex(nil, "", instant{}), nil //nolint:nilerr // cut, or not ours
+		return newIndex(nil, "", 0), nil //nolint:nilerr // not there, cut, or not ours
 	}
 	written, err := changedAt(path)
 	return newIndex(f.Entries, f.Tree, written), err
 }
 
 // writeIndex replaces the index file and returns when that was.
-func writeIndex(path string, entries []entry, tree OID) (instant, error) {
+func writeIndex(path string, entries []entry, tree OID) (int64, error) {
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(indexFile{tree, entries})
 	if err == nil {
 		err = replaceFile(path, b.Bytes())
 	}
 	if err != nil {
-		return instant{}, fmt.Errorf("write index: %w", err)
+		return 0, fmt.Errorf("write index: %w", err)
 	}
 	return changedAt(path)
 }
 
 // changedAt is when a file of the host's own was written, by the clock of its file system.
-func changedAt(path string) (instant, error) {
-	f, err := os.Open(path) // #nosec G304 -- the host's own file
-	if err != nil {
-		return instant{}, fmt.Errorf("look at the index: %w", err)
+func changedAt(path string) (int64, error) {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return 0, fmt.Errorf("look at the index: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	info, err := fstat(f)
-	return instant{info.stamp.MtimeS, info.stamp.MtimeN}, err
+	return makeInfo(&st).stamp.Modified, nil
 }
 
-// sortedBelow returns the range of entries below a directory.
-func sortedBelow(entries []entry, dir string) (from, to int) {
-	prefix := dir + "/"
-	from, _ = slices.BinarySearchFunc(entries, prefix, func(e entry, p string) int { return strings.Compare(e.Path, p) })
-	for to = from; to < len(entries) && strings.HasPrefix(entries[to].Path, prefix); {
+// below are the entries below a directory.
+func (x *index) below(dir string) []entry {
+	from, _ := slices.BinarySearchFunc(x.entries, dir+"/", func(e entry, p string) int { return strings.Compare(e.Path, p) })
+	to := from
+	for to < len(x.entries) && strings.HasPrefix(x.entries[to].Path, dir+"/") {
 		to++
 	}
-	return from, to
+	return x.entries[from:to]
 }
