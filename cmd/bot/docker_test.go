@@ -216,6 +216,7 @@ func newDockerStage(t testing.TB, set setting) *stage {
 // environment.
 func (st *stage) serveProgram(exe string, env ...string) *process {
 	st.t.Helper()
+	st.watchOthers()
 	p := st.command(exe, "serve", "--config", st.writeConfig())
 	close(p.lines)
 	p.cmd.Env = append(p.cmd.Env, env...)
@@ -410,7 +411,7 @@ func TestDockerKilledServerAdoptsItsAgent(t *testing.T) {
 			issue := st.label("Say hello", "- [ ] Write one\n")
 			var pipe string
 			st.await("the start to be recorded, and what waits", func() bool {
-				pipes, err := filepath.Glob(filepath.Join(st.config.DataDir, "runs", "*", "*", "told"))
+				pipes, err := filepath.Glob(filepath.Join(st.config.DataDir, "runs", "*", "*", "tree", "told"))
 				if err != nil || len(pipes) != 1 {
 					return false
 				}
