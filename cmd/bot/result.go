@@ -115,8 +115,6 @@ type attemptLine struct {
 	// Role is the part the agent played, Verdict what was done before it.
 	Role    run.Role     `json:"role"`
 	Verdict loop.Verdict `json:"verdict,omitempty"`
-	// Evidence is what the four layers of verification found.
-	Evidence loop.Evidence `json:"evidence"`
 }
 
 // checkLine is how one check went on the last proposal.
@@ -193,7 +191,6 @@ func newResult(s loop.State) (result, error) {
 		if !h.Landed && h.TaskID != "" {
 			r.Attempts = append(r.Attempts, attemptLine{
 				Iteration: h.Number, Task: h.TaskID, Outcome: h.Outcome, Note: h.Note, Role: h.Role, Verdict: h.Verdict,
-				Evidence: h.Evidence,
 			})
 		}
 	}

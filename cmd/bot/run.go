@@ -417,9 +417,6 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 	if c.spec, err = inline.FindSpec(ctx, git, dir, c.Plan); err != nil {
 		return err
 	}
-	if c.spec.Stands != "" {
-		fmt.Fprintf(io.err, "%s: %s\n", c.spec.Folder, run.PrintableLine(c.spec.Stands))
-	}
 	switch {
 	case c.Yes && c.spec.Folder == "":
 		return &run.UserError{Message: "--yes is for the folder of a spec, and " + c.Plan + " is none", Hint: "leave --yes out"}

@@ -3,7 +3,6 @@ package gitrepo
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -65,8 +64,7 @@ type History struct {
 //
 // Where the files of the tree are larger than 256 MiB together, or git refuses a name in
 // it, there is no .git at all, and where the history is too large, or the repository lacks
-// some of it, there is no history. Where the tip itself is not there and cannot be
-// fetched, the history is that of the last tip that was.
+// some of it, there is no history.
 func (w *Worktree) InitAgentGit(ctx context.Context, h History) error {
 	if err := w.initAgentGit(ctx, h); err != nil {
 		return fmt.Errorf("prepare the agent's git: %w", err)
@@ -96,8 +94,8 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 	if total > maxAgentTree {
 		return nil
 	}
-	c := &agentClone{w: w, dir: w.index + ".git"}
-	if err := c.follow(ctx, x, h); errors.Is(err, errNames) {
+	c := &agentClone{repo: w.repo, dir: w.index + ".git", index: x}
+	if err := c.follow(ctx, h); errors.Is(err, errNames) {
 		return nil
 	} else if err != nil {
 		return err
@@ -112,106 +110,75 @@ func (w *Worktree) initAgentGit(ctx context.Context, h History) error {
 
 // agentClone is the bare repository that agents' ones are copies of.
 type agentClone struct {
-	w   *Worktree
-	dir string
+	repo  *Repo
+	dir   string
+	index *index
 }
-
-// cloneNote is what is noted of a clone.
-type cloneNote struct {
-	// Tree is what HEAD holds, on top of the history of Tip to Depth.
-	Tree, Tip OID
-	Depth     int
-	// Left says why there is no history though one was asked for. It is not
-	// tried again.
-	Left string
-}
-
-func (c *agentClone) noteFile() string { return filepath.Join(c.dir, "note.json") }
 
 // follow brings the clone up to date.
-func (c *agentClone) follow(ctx context.Context, x *index, h History) error {
-	var note cloneNote
-	data, err := os.ReadFile(c.noteFile())
-	if err == nil {
-		err = json.Unmarshal(data, &note)
+func (c *agentClone) follow(ctx context.Context, h History) error {
+	// A file says that the clone is whole, and why it has no history if it cannot have one.
+	whole := filepath.Join(c.dir, "whole")
+	without, err := os.ReadFile(whole) // #nosec G304 -- the host's own file
+	packs, _ := filepath.Glob(filepath.Join(c.dir, "objects/pack/*.pack"))
+	if err != nil || len(packs) >= maxAgentPacks {
+		err = fstree.RemoveAll(c.dir)
+	} else {
+		err = os.Remove(whole)
 	}
-	if err != nil || note.Depth != h.Depth || c.packs() >= maxAgentPacks {
-		if err := fstree.RemoveAll(c.dir); err != nil { // cut off, or grown large
-			return err
-		}
-		note.Depth, note.Tree = h.Depth, ""
-	}
-	want := cloneNote{Tree: x.tree, Depth: h.Depth, Left: note.Left}
-	if h.Depth > 0 && want.Left == "" {
-		if want.Tip, err = c.tip(ctx, h, note.Tip); err != nil {
-			return err
-		}
-	}
-	if want == note {
-		return nil
-	}
-	// Whatever is cut off from here on begins again.
-	if err := os.Remove(c.noteFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return err
 	}
-	if err := c.fetch(ctx, x, want); err != nil {
-		if ctx.Err() != nil || want.Tip == "" || exitCode(err) < 0 && !errors.Is(err, ErrTooLarge) {
+	var tip OID
+	if h.Depth > 0 && len(without) == 0 {
+		if tip, err = c.tip(ctx, h); err != nil {
 			return err
 		}
-		want.Left = "the repository holds only a part of it"
+	}
+	err = c.fetch(ctx, tip, h.Depth, string(without))
+	if tip != "" && ctx.Err() == nil && (exitCode(err) >= 0 || errors.Is(err, ErrTooLarge)) {
+		without = []byte("the repository holds only a part of it")
 		if errors.Is(err, ErrTooLarge) {
-			want.Left = "it is too large"
+			without = []byte("it is too large")
 		}
-		want.Tip = ""
-		if err := fstree.RemoveAll(c.dir); err != nil {
-			return err
-		}
-		if err := c.fetch(ctx, x, want); err != nil {
-			return err
+		if err = fstree.RemoveAll(c.dir); err == nil {
+			err = c.fetch(ctx, "", 0, string(without))
 		}
 	}
-	if data, err = json.Marshal(want); err != nil {
+	if err != nil {
 		return err
 	}
-	return replaceFile(c.noteFile(), data)
+	return replaceFile(whole, without)
 }
 
-func (c *agentClone) packs() int {
-	packs, _ := filepath.Glob(filepath.Join(c.dir, "objects/pack/*.pack")) // the pattern is sound
-	return len(packs)
-}
-
-// tip is the newest commit of the history that is there, "" for none.
-func (c *agentClone) tip(ctx context.Context, h History, last OID) (OID, error) {
-	for _, oid := range []OID{h.Tip, h.Tip, last} {
-		if !oid.Valid() {
-			continue
+// tip is the newest commit of the history, "" where it is not there.
+func (c *agentClone) tip(ctx context.Context, h History) (OID, error) {
+	for try := range 2 {
+		_, err := c.repo.TreeOf(ctx, h.Tip)
+		if !errors.Is(err, ErrNotFound) {
+			return h.Tip, err
 		}
-		_, err := c.w.repo.find(ctx, kindCommit, string(oid))
-		if err == nil || !errors.Is(err, ErrNotFound) {
-			return oid, err
+		if try > 0 || h.Fetch == nil {
+			break
 		}
-		if oid == h.Tip && h.Fetch != nil {
-			if err := h.Fetch(ctx); err != nil && ctx.Err() != nil {
-				return "", context.Cause(ctx)
-			}
-			h.Fetch = nil // once
+		if err := h.Fetch(ctx); err != nil && ctx.Err() != nil {
+			return "", context.Cause(ctx)
 		}
 	}
 	return "", nil
 }
 
 // fetch brings HEAD with its history into the clone, and makes the index of it.
-func (c *agentClone) fetch(ctx context.Context, x *index, want cloneNote) error {
+func (c *agentClone) fetch(ctx context.Context, tip OID, depth int, without string) error {
 	if err := makeBare(c.dir); err != nil {
 		return err
 	}
-	head, depth, err := c.head(ctx, want)
+	head, depth, err := c.head(ctx, tip, depth, without)
 	if err != nil {
 		return err
 	}
 	git := func(stdin io.Reader, args ...string) error {
-		_, err := c.w.repo.git.run(ctx, call{
+		_, err := c.repo.git.run(ctx, call{
 			args: args, stdin: stdin,
 			env:    []string{"GIT_DIR=" + c.dir, "GIT_INDEX_FILE=" + filepath.Join(c.dir, "index"), "GIT_WORK_TREE=" + c.dir},
 			config: []string{"protocol.file.allow=always", "fetch.unpackLimit=1", "pack.writeReverseIndex=false"},
@@ -220,24 +187,24 @@ func (c *agentClone) fetch(ctx context.Context, x *index, want cloneNote) error 
 	}
 	err = git(nil,
 		"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--update-shallow", "--force",
-		fmt.Sprintf("--depth=%d", depth), "--end-of-options", c.w.repo.view, string(head)+":refs/heads/work")
+		fmt.Sprintf("--depth=%d", depth), "--end-of-options", c.repo.view, string(head)+":refs/heads/work")
 	if err != nil {
 		return err
 	}
 	size, err := fileBytes(filepath.Join(c.dir, "objects"))
-	if err == nil && want.Tip != "" && size > maxAgentTree+maxAgentPast {
+	if err == nil && tip != "" && size > maxAgentTree+maxAgentPast {
 		err = fmt.Errorf("the history: %w", ErrTooLarge)
 	}
 	if err != nil {
 		return err
 	}
-	if err := git(nil, "read-tree", string(want.Tree)); exitCode(err) == 128 {
-		return fmt.Errorf("%w: %s", errNames, stderrOf(err))
+	if err := git(nil, "read-tree", string(c.index.tree)); exitCode(err) == 128 {
+		return errNames
 	} else if err != nil {
 		return err
 	}
 	var missing bytes.Buffer
-	for _, e := range x.entries {
+	for _, e := range c.index.entries {
 		if (e.Withheld && e.Mode != ModeSubmodule || e.Filled) && e.Submodule == "" {
 			missing.WriteString(e.Path + "\x00")
 		}
@@ -253,26 +220,24 @@ var errNames = errors.New("the tree holds names that git refuses")
 
 // head is the commit that the agent begins at: the history's tip where that has
 // the tree, or else a new one on top of it.
-func (c *agentClone) head(ctx context.Context, want cloneNote) (oid OID, depth int, err error) {
+func (c *agentClone) head(ctx context.Context, tip OID, depth int, without string) (OID, int, error) {
 	spec := CommitSpec{
-		Tree: want.Tree, Message: "The state this iteration starts from", Author: Person{"ralph", "ralph@localhost"},
+		Tree: c.index.tree, Message: "The state this iteration starts from", Author: Person{"ralph", "ralph@localhost"},
 		When: time.Unix(0, 0).UTC(),
 	}
-	if want.Left != "" {
-		spec.Message += "\n\nThe history before it is left out: " + want.Left + "."
+	if without != "" {
+		spec.Message += "\n\nThe history before it is left out: " + without + "."
 	}
-	if want.Tip != "" {
-		tip, err := c.w.repo.CommitInfo(ctx, want.Tip)
-		if err != nil {
-			return "", 0, err
+	if tip == "" {
+		depth = 0
+	} else {
+		info, err := c.repo.CommitInfo(ctx, tip)
+		if err != nil || info.Tree == spec.Tree {
+			return tip, depth, err
 		}
-		if tip.Tree == want.Tree {
-			return want.Tip, want.Depth, nil
-		}
-		spec.Parents, spec.When = []OID{want.Tip}, tip.When
-		depth = want.Depth
+		spec.Parents, spec.When = []OID{tip}, info.When
 	}
-	oid, err = c.w.repo.CommitTree(ctx, spec)
+	oid, err := c.repo.CommitTree(ctx, spec)
 	return oid, depth + 1, err
 }
 
@@ -308,8 +273,5 @@ func (c *agentClone) copyTo(git *os.File) error {
 			return err
 		}
 	}
-	if err := write("config", strings.NewReader(agentConfig)); err != nil {
-		return err
-	}
-	return write("HEAD", bytes.NewReader([]byte("ref: refs/heads/work\n")))
+	return errors.Join(write("config", strings.NewReader(agentConfig)), write("HEAD", strings.NewReader("ref: refs/heads/work\n")))
 }

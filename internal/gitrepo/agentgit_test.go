@@ -260,7 +260,7 @@ func TestAgentHistoryThatIsNotThere(t *testing.T) {
 		for _, want := range []struct {
 			h       History
 			commits string
-		}{{unknown, "1"}, {historyOf(t, r, 4), "4"}, {unknown, "4"}, {History{}, "1"}} {
+		}{{unknown, "1"}, {historyOf(t, r, 4), "4"}, {unknown, "1"}, {History{}, "1"}} {
 			if err := w.InitAgentGit(ctx, want.h); err != nil {
 				t.Fatal(err)
 			}

@@ -14,16 +14,32 @@ import (
 )
 
 // errChanged: a file was not what it had been a moment before.
-var errChanged = errors.New("changed while it was read")
+const errChanged = refusedError("changed while it was read")
 
-// openAt opens a regular file that lstatAt described, if it is the same one still.
-func openAt(dir *os.File, name string, info fileInfo) (*os.File, fileInfo, error) {
+// refusedError is why a file cannot become part of a tree.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// content is what a file or a link holds, to be read more than once.
+type content struct {
+	io.ReadSeeker
+	io.Closer
+	size int64
+}
+
+// contentAt opens a regular file or link that lstatAt described, if it is the same one still.
+func contentAt(dir *os.File, name string, info fileInfo) (content, fileInfo, error) {
+	if info.isLink() {
+		target, err := readlinkAt(dir, name)
+		return content{strings.NewReader(target), io.NopCloser(nil), int64(len(target))}, info, err
+	}
 	f, err := openFileAt(dir, name)
 	if errors.Is(err, unix.ELOOP) {
 		err = errChanged
 	}
 	if err != nil {
-		return nil, info, err
+		return content{}, info, err
 	}
 	opened, err := fstat(f)
 	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.size != info.size ||
@@ -32,123 +48,112 @@ func openAt(dir *os.File, name string, info fileInfo) (*os.File, fileInfo, error
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, info, err
 	}
-	return f, opened, nil
-}
-
-// hashAt names the content of a regular file or link that lstatAt described.
-func hashAt(dir *os.File, name string, info fileInfo) (OID, fileInfo, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", info, err
-		}
-		oid, err := blobName(strings.NewReader(target), int64(len(target)))
-		return oid, info, err
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", info, err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := blobName(f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, opened, err
-}
-
-// storeAt stores the content of a regular file or link that hashAt described, as it is now.
-func (w *Worktree) storeAt(ctx context.Context, dir *os.File, name string, info fileInfo) (OID, error) {
-	if info.isLink() {
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return "", err
-		}
-		return w.repo.WriteBlob(ctx, []byte(target))
-	}
-	f, opened, err := openAt(dir, name, info)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	oid, err := w.repo.writeBlob(ctx, f, opened.size)
-	if errors.Is(err, io.EOF) {
-		err = errChanged
-	}
-	return oid, err
+	return content{f, f, opened.size}, opened, err
 }
 
 // read reads a file that is new or may have changed.
-func (s *snapper) read(ctx context.Context, dir *os.File, name string, f unreadFile) error {
+func (s *snapper) read(ctx context.Context, dir *os.File, name string, f foundFile) error {
 	var was entry
 	if f.tracked {
 		was = s.old.entries[f.i]
 	}
-	refuse := func(reason string) error {
-		s.refuseAt(f.path, reason, f.i, f.tracked)
-		return nil
-	}
-	info := f.info
-	tooLarge := info.size > s.w.MaxFileSize
-	if tooLarge && (!f.tracked || was.Stat.Size != info.stamp.Size) {
-		return refuse(s.tooLarge(info))
-	}
-	a := s.attributes[f.path]
-	oid, info, err := hashAt(dir, name, info)
-	filled := false
-	if err == nil && oid != was.OID && info.isRegular() && (a.lfs || was.Filled) {
-		oid, filled, err = s.pointer(ctx, dir, name, info, oid, was)
-	}
-	if was.Submodule != "" && err == nil && (oid != was.OID || info.gitMode() != modeOnDisk(was.Mode)) {
-		return refuse(inSubmodule)
-	}
-	if err == nil && oid != was.OID && !filled && !tooLarge {
-		oid, err = s.store(ctx, dir, name, info, a, was)
-	}
+	e, err := s.entry(ctx, dir, name, f, was)
+	why, refused := errors.AsType[refusedError](err)
 	switch {
-	case errors.Is(err, errLFS):
-		return refuse(errLFS.Error())
+	case refused:
+		s.refuse(f.path, string(why))
+		return nil
 	case errors.Is(err, fs.ErrPermission):
-		return refuse("is not readable")
-	case errors.Is(err, errChanged), errors.Is(err, fs.ErrNotExist):
-		return refuse(errChanged.Error())
+		s.refuse(f.path, "is not readable")
+		return nil
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, fs.ErrNotExist):
+		s.refuse(f.path, errChanged.Error())
+		return nil
 	case err != nil:
 		return fmt.Errorf("read %s: %w", quotePath(f.path), err)
-	case tooLarge && oid != was.OID && !filled:
-		return refuse(s.tooLarge(info))
-	}
-	mode := info.gitMode()
-	if !f.tracked {
-		s.added = append(s.added, entry{Path: f.path, Mode: mode, OID: oid, Filled: filled, Stat: info.stamp})
-		return nil
-	}
-	s.state[f.i] = found
-	e := &s.entries[f.i]
-	e.Stat = info.stamp
-	e.Filled = filled
-	s.restamped = true
-	if oid != was.OID || mode != modeOnDisk(was.Mode) {
-		e.OID, e.Mode = oid, mode
+	case !f.tracked:
+		s.added = append(s.added, e)
+	default:
+		s.found[f.i], s.entries[f.i], s.restamped = true, e, true
 	}
 	return nil
 }
 
-var errLFS = errors.New("kept in Git LFS, as .gitattributes says, which is not run here")
+// entry is what a file is in the tree, stored where it is new.
+func (s *snapper) entry(ctx context.Context, dir *os.File, name string, f foundFile, was entry) (entry, error) {
+	tooLarge := f.info.size > s.w.MaxFileSize
+	errLarge := refusedError(fmt.Sprintf("%d bytes; the limit is %d", f.info.size, s.w.MaxFileSize))
+	switch {
+	case !f.info.isRegular() && !f.info.isLink():
+		return entry{}, refusedError(f.info.kindName())
+	case f.info.links > 1 && f.info.isRegular():
+		return entry{}, refusedError("hard link: its content may lie outside of the tree")
+	case tooLarge && was.Stat.Size != f.info.stamp.Size:
+		return entry{}, errLarge
+	}
+	c, info, err := contentAt(dir, name, f.info)
+	if err != nil {
+		return entry{}, err
+	}
+	defer func() { _ = c.Close() }()
+	if info.isLink() {
+		target, err := io.ReadAll(c)
+		if err != nil {
+			return entry{}, err
+		}
+		if reason := badTarget(f.path, string(target)); reason != "" {
+			return entry{}, refusedError(reason)
+		}
+	}
+	e := entry{Path: f.path, Mode: info.gitMode(), Submodule: was.Submodule, Stat: info.stamp}
+	if e.OID, err = c.name(); err != nil {
+		return e, err
+	}
+	a := s.attributes[f.path]
+	if e.OID != was.OID && info.isRegular() && (a.lfs || was.Filled) {
+		if e.OID, e.Filled, err = s.pointer(ctx, c, was, e.OID); err != nil {
+			return e, err
+		}
+	}
+	switch {
+	case e.Submodule != "" && (e.OID != was.OID || e.Mode != was.Mode):
+		return e, refusedError(inSubmodule)
+	case e.OID == was.OID, e.Filled:
+		return e, nil
+	case tooLarge:
+		return e, errLarge
+	case info.isLink():
+		a = attributes{}
+	}
+	e.OID, err = s.store(ctx, c, a, was)
+	return e, err
+}
+
+// rewind has what was read be read again.
+func (c content) rewind() error {
+	_, err := c.Seek(0, io.SeekStart)
+	return err
+}
+
+// name is what git calls the content.
+func (c content) name() (OID, error) {
+	if err := c.rewind(); err != nil {
+		return "", err
+	}
+	return blobName(c, c.size)
+}
+
+const errLFS = refusedError("kept in Git LFS, as .gitattributes says, which is not run here")
 
 // pointer is what the tree has of a file that holds what Git LFS keeps: the pointer that is in
 // the tree already, or one to something else that the person has, as of a file that was moved.
 // Where it is neither, it is the content by its own name, and filled is false.
-func (s *snapper) pointer(
-	ctx context.Context, dir *os.File, name string, info fileInfo, content OID, was entry,
-) (_ OID, filled bool, err error) {
-	file, _, err := openAt(dir, name, info)
-	if err != nil {
+func (s *snapper) pointer(ctx context.Context, c content, was entry, own OID) (_ OID, filled bool, err error) {
+	if err := c.rewind(); err != nil {
 		return "", false, err
 	}
-	defer func() { _ = file.Close() }()
-	pointer, err := pointerTo(file)
+	pointer, err := pointerTo(c)
 	if err != nil {
 		return "", false, err
 	}
@@ -158,40 +163,37 @@ func (s *snapper) pointer(
 	}
 	large, err := s.w.repo.largeFile(pointer)
 	if large == nil || err != nil {
-		return content, false, err
+		return own, false, err
 	}
 	_ = large.Close()
 	oid, err = s.w.repo.WriteBlob(ctx, pointer)
 	return oid, true, err
 }
 
-// store stores what git would of a file that hashAt described.
-func (s *snapper) store(
-	ctx context.Context, dir *os.File, name string, info fileInfo, a attributes, was entry,
-) (OID, error) {
-	if a == (attributes{}) || !info.isRegular() {
-		return s.w.storeAt(ctx, dir, name, info)
-	}
-	if a.lfs && info.size > maxPointer {
-		return "", errLFS
-	}
-	file, info, err := openAt(dir, name, info)
-	if err != nil {
+// store stores what git would of a content.
+func (s *snapper) store(ctx context.Context, c content, a attributes, was entry) (OID, error) {
+	if err := c.rewind(); err != nil {
 		return "", err
 	}
-	defer func() { _ = file.Close() }()
-	content := make([]byte, info.size)
-	if _, err := io.ReadFull(file, content); err != nil {
-		return "", errChanged
+	if a == (attributes{}) {
+		return s.w.repo.writeBlob(ctx, c, c.size)
 	}
-	if a.lfs && !bytes.HasPrefix(content, []byte(pointerPrefix)) {
+	data := make([]byte, c.size)
+	if a.lfs && c.size > maxPointer {
+		return "", errLFS
+	}
+	if _, err := io.ReadFull(c, data); err != nil {
+		return "", err
+	}
+	if a.lfs && !bytes.HasPrefix(data, []byte(pointerPrefix)) {
 		return "", errLFS
 	}
 	var old []byte
-	if was.OID != "" && was.Mode&modeKind == ModeFile&modeKind {
+	if was.OID != "" && was.Mode != ModeSymlink {
+		var err error
 		if old, err = s.w.repo.Blob(ctx, was.OID, s.w.MaxFileSize); err != nil && !errors.Is(err, ErrTooLarge) {
 			return "", err
 		}
 	}
-	return s.w.repo.WriteBlob(ctx, a.stored(content, old))
+	return s.w.repo.WriteBlob(ctx, a.stored(data, old))
 }

@@ -23,26 +23,18 @@ var (
 // ConflictError says that the person's checkout could not be advanced because
 // these files hold changes of their own. No file was touched.
 type ConflictError struct {
-	// Paths may be empty where git did not name them.
 	Paths []string
 	Err   error
 }
 
 // Error implements error.
 func (e *ConflictError) Error() string {
-	if len(e.Paths) == 0 {
-		return "the checkout has changes that would be lost"
-	}
 	const most = 5
-	shown := make([]string, 0, most)
-	for i, p := range e.Paths {
-		if i == most {
-			shown = append(shown, fmt.Sprintf("and %d more", len(e.Paths)-most))
-			break
-		}
-		shown = append(shown, quote(p))
+	shown := quote(strings.Join(e.Paths[:min(most, len(e.Paths))], ", "))
+	if more := len(e.Paths) - most; more > 0 {
+		shown += fmt.Sprintf(" and %d more", more)
 	}
-	return "the checkout has changes that would be lost: " + strings.Join(shown, ", ")
+	return "the checkout has changes that would be lost: " + shown
 }
 
 // Unwrap gives git's own words.

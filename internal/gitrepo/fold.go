@@ -38,16 +38,13 @@ func folded(path string) bool {
 }
 
 func foldName(name string) string {
-	same := strings.ToLower(name)
-	if !isASCII(name) {
-		same = strings.Map(func(r rune) rune {
-			if hfsIgnores(r) {
-				return -1
-			}
-			return r
-		}, name)
-		same = norm.NFC.String(cases.Fold().String(norm.NFD.String(same)))
-	}
+	same := strings.Map(func(r rune) rune {
+		if hfsIgnores(r) {
+			return -1
+		}
+		return r
+	}, name)
+	same = norm.NFC.String(cases.Fold().String(norm.NFD.String(same)))
 	base, _, _ := strings.Cut(same, ":")
 	if base = strings.TrimRight(base, " ."); base == "" {
 		return same // nothing but dots
@@ -55,32 +52,29 @@ func foldName(name string) string {
 	return base
 }
 
-func isASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] >= 0x80 {
-			return false
-		}
-	}
-	return true
-}
-
 // dropTwins refuses new files where some file system takes their name, or that of
 // a directory they lie in, for another one of the tree. What the tree had before
 // stays, also where it collides.
-func (s *snapper) dropTwins() {
+func (s *snapper) dropTwins(kept []entry) {
 	if len(s.added) == 0 {
 		return
 	}
 	slices.SortFunc(s.added, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
 	// The spellings of each name that new files have.
 	spelled := map[string][]string{}
-	eachName(s.added, func(int) bool { return true }, func(path string) { spelled[Fold(path)] = nil })
-	eachName(s.old.entries, func(i int) bool { return s.state[i] != gone }, func(path string) {
-		key := Fold(path)
-		if others, asked := spelled[key]; asked {
-			spelled[key] = append(others, path)
+	for _, e := range s.added {
+		for path := range prefixes(e.Path) {
+			spelled[Fold(path)] = nil
 		}
-	})
+	}
+	for _, e := range kept {
+		for path := range prefixes(e.Path) {
+			key := Fold(path)
+			if others, asked := spelled[key]; asked && !slices.Contains(others, path) {
+				spelled[key] = append(others, path)
+			}
+		}
+	}
 	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
 		for path := range prefixes(e.Path) {
 			key := Fold(path)
@@ -100,34 +94,6 @@ func (s *snapper) dropTwins() {
 		}
 		return false
 	})
-}
-
-// eachName calls do with each directory and file of the sorted entries that pick
-// takes.
-func eachName(entries []entry, pick func(i int) bool, do func(path string)) {
-	last := ""
-	for i := range entries {
-		if !pick(i) {
-			continue
-		}
-		path := entries[i].Path
-		same := 0
-		for n := range min(len(path), len(last)) {
-			if path[n] != last[n] {
-				break
-			}
-			if path[n] == '/' {
-				same = n + 1
-			}
-		}
-		for n := same; n < len(path); n++ {
-			if path[n] == '/' {
-				do(path[:n])
-			}
-		}
-		do(path)
-		last = path
-	}
 }
 
 // prefixes gives the directories that a path lies in, from the top, and the path.

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 )
 
 // Fork is the repository with a bare repository of its own at dir for what is written
@@ -19,11 +18,7 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
-	shallow, err := os.ReadFile(filepath.Join(r.view, "shallow")) // #nosec G304 -- a git dir of ours
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("fork: %w", err)
-	}
-	if err := borrow(dir, r.objects, shallow); err != nil {
+	if err := borrow(dir, r.objects, r.view); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
 	left, err := filepath.Glob(filepath.Join(dir, "incoming-*"))
@@ -35,28 +30,17 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	}
 	f := *r
 	f.store = newStore(r.git, dir, filepath.Join(dir, "objects"))
-	f.held, f.lfs = new(atomic.Int64), r.lfs
-	return &f, f.measure()
-}
-
-// measure finds out how many bytes a fork takes on disk.
-func (r *Repo) measure() error {
-	sum, err := fileBytes(r.objects)
-	if err != nil {
-		return fmt.Errorf("measure the fork: %w", err)
-	}
-	r.held.Store(sum)
-	return nil
+	f.forked, f.lfs = true, r.lfs
+	return &f, nil
 }
 
 // full says whether so many bytes more would take a fork beyond the limit.
 func (r *Repo) full(more, limit int64) (bool, error) {
-	if r.held == nil || r.held.Load()+more <= limit {
+	if !r.forked {
 		return false, nil
 	}
-	// What was counted is larger than what git made of it.
-	err := r.measure()
-	return r.held.Load()+more > limit, err
+	held, err := fileBytes(r.objects)
+	return held+more > limit, err
 }
 
 // block is what a file takes on disk, however small it is: many small objects are most of
@@ -71,17 +55,21 @@ func fileBytes(dir string) (int64, error) {
 			return err
 		}
 		info, err := d.Info()
-		if err != nil {
-			return err
+		if err == nil {
+			sum += max(info.Size(), block)
+		} else if errors.Is(err, fs.ErrNotExist) { // of a git that works there
+			err = nil
 		}
-		sum += max(info.Size(), block)
-		return nil
+		return err
 	})
 	return sum, err
 }
 
 // NeedsTidying says whether a fork holds half of what attempts may leave.
-func (r *Repo) NeedsTidying() bool { return r.held != nil && r.held.Load() > DefaultMaxFork/2 }
+func (r *Repo) NeedsTidying() bool {
+	full, err := r.full(0, DefaultMaxFork/2)
+	return full || err != nil
+}
 
 // Tidy drops what a fork has taken and none of these objects needs.
 func (r *Repo) Tidy(ctx context.Context, needed []OID) error {
@@ -98,7 +86,7 @@ func (r *Repo) Tidy(ctx context.Context, needed []OID) error {
 	if _, err := r.call(ctx, call{args: args}); err != nil {
 		return fmt.Errorf("tidy the fork: %w", err)
 	}
-	return r.measure()
+	return nil
 }
 
 // Take brings a commit or tree, with all it needs, from a fork into the repository.

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,28 +61,6 @@ func lstatAt(parent *os.File, name string) (fileInfo, error) {
 	return makeInfo(&st), nil
 }
 
-// batchSize is how many names of a directory are held at once.
-const batchSize = 4096
-
-// eachBatch reads a directory batch by batch.
-func eachBatch(ctx context.Context, dir *os.File, do func(names []string) error) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		names, err := dir.Readdirnames(batchSize)
-		if err != nil && !errors.Is(err, io.EOF) {
-			return err
-		}
-		if err := do(names); err != nil {
-			return err
-		}
-		if len(names) < batchSize {
-			return nil
-		}
-	}
-}
-
 func fstat(f *os.File) (fileInfo, error) {
 	var st unix.Stat_t
 	if err := fstree.Retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
@@ -134,20 +111,12 @@ func (i fileInfo) gitMode() uint32 {
 // kindName is for people.
 func (i fileInfo) kindName() string {
 	switch i.kind {
-	case unix.S_IFDIR:
-		return "directory"
-	case unix.S_IFREG:
-		return "regular file"
-	case unix.S_IFLNK:
-		return "symbolic link"
 	case unix.S_IFIFO:
 		return "FIFO"
 	case unix.S_IFSOCK:
 		return "socket"
-	case unix.S_IFCHR, unix.S_IFBLK:
-		return "device"
 	default:
-		return "special file"
+		return "device"
 	}
 }
 
@@ -260,6 +229,20 @@ func (s *dirStack) cut(n int) {
 		_ = d.Close()
 	}
 	s.names, s.dirs = s.names[:n], s.dirs[:n]
+}
+
+// emptyDir says whether a directory holds nothing.
+func emptyDir(parent *os.File, name string) (bool, error) {
+	dir, err := fstree.OpenDirAt(parent, name)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = dir.Close() }()
+	names, err := dir.Readdirnames(1)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return len(names) == 0, err
 }
 
 func splitPath(p string) (dir, name string) {

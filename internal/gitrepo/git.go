@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,28 +14,26 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// The oldest git that has everything used here (cat-file -z is the youngest).
+// The oldest git that has everything used here.
 const minMajor, minMinor = 2, 39
 
 // Git runs the git program. It holds no state and may be shared.
 type Git struct {
 	path, version string
-
-	mu      sync.Mutex
-	running map[*helper]struct{} // those whose process is there
+	running       sync.Map // the helpers whose process is there
 }
 
 // Close ends the processes that wait for the next question about a repository. More
 // questions may follow: they start new ones.
 func (g *Git) Close() {
-	g.mu.Lock()
-	running := slices.Collect(maps.Keys(g.running))
-	g.mu.Unlock()
-	for _, h := range running {
-		h.mu.Lock()
-		h.end()
-		h.mu.Unlock()
-	}
+	g.running.Range(func(key, _ any) bool {
+		if h, ok := key.(*helper); ok {
+			h.mu.Lock()
+			h.end()
+			h.mu.Unlock()
+		}
+		return true
+	})
 }
 
 // New checks the program at gitPath; an empty path means the git in PATH. A
@@ -76,20 +71,9 @@ func gitHint() string {
 
 // recentEnough reads the answer of git version: "git version 2.39.5 (Apple …)".
 func recentEnough(version string) bool {
-	fields := strings.Fields(version)
-	if len(fields) < 3 {
-		return false
-	}
-	parts := strings.Split(fields[2], ".")
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	if err1 != nil || err2 != nil {
-		return false
-	}
-	return major > minMajor || (major == minMajor && minor >= minMinor)
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "git version %d.%d", &major, &minor) // what cannot be read is not
+	return n == 2 && (major > minMajor || major == minMajor && minor >= minMinor)
 }
 
 // call is one git process.

@@ -36,52 +36,42 @@ type process struct {
 	idle *time.Timer
 }
 
-// ask writes a question and reads the answer, all of it. A process that has died since
-// the last question is replaced. Where send or receive fails, or ctx ends, the process is
-// given up, since nobody knows what it says next.
-func (h *helper) ask(ctx context.Context, send func(w io.Writer) error, receive func(r *bufio.Reader) error) error {
+// ask writes a question and reads the answer, all of it. Where receive fails, or ctx ends,
+// the process is given up, since nobody knows what it says next.
+func (h *helper) ask(ctx context.Context, question []byte, receive func(r *bufio.Reader) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		used := h.process != nil
-		err := h.start()
-		if err != nil {
-			return err
-		}
-		p := h.process
-		p.idle.Stop()
-		cut := context.AfterFunc(ctx, p.stop)
-		// At the same time, since the answer may begin before the question ends.
-		sent := make(chan error, 1)
-		go func() { sent <- send(p.in) }()
-		_, err = p.out.Peek(1)
-		if err != nil && used && ctx.Err() == nil {
-			cut()
-			h.end()
-			continue
-		}
-		if err == nil {
-			err = receive(p.out)
-		}
-		if err == nil {
-			err = <-sent
-		}
-		if cut() && err == nil {
-			p.idle.Reset(helperIdle)
-			return nil
-		}
-		h.end()
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if p.err != nil {
-			err = p.err
-		}
-		return fmt.Errorf("git %s: %w", h.call.args[0], err)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
+	if err := h.start(); err != nil {
+		return fmt.Errorf("start git %s: %w", h.call.args[0], err)
+	}
+	p := h.process
+	p.idle.Stop()
+	cut := context.AfterFunc(ctx, p.stop)
+	// At the same time, since the answer may begin before the question ends.
+	sent := make(chan error, 1)
+	go func() {
+		_, err := p.in.Write(question)
+		sent <- err
+	}()
+	err := receive(p.out)
+	if err == nil {
+		err = <-sent
+	}
+	if cut() && err == nil {
+		p.idle.Reset(helperIdle)
+		return nil
+	}
+	h.end()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		err = p.err
+	}
+	return fmt.Errorf("git %s: %w", h.call.args[0], err)
 }
 
 func (h *helper) start() error {
@@ -90,7 +80,7 @@ func (h *helper) start() error {
 	}
 	in, w, err := os.Pipe()
 	if err != nil {
-		return fmt.Errorf("start git %s: %w", h.call.args[0], err)
+		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	r, out := io.Pipe()
@@ -111,25 +101,18 @@ func (h *helper) start() error {
 		}
 	})
 	h.process = p
-	h.git.mu.Lock()
-	if h.git.running == nil {
-		h.git.running = map[*helper]struct{}{}
-	}
-	h.git.running[h] = struct{}{}
-	h.git.mu.Unlock()
+	h.git.running.Store(h, nil)
 	return nil
 }
 
-// end ends the process, if there is one.
+// end ends the process, if there is one. The caller holds h.mu.
 func (h *helper) end() {
 	p := h.process
 	if p == nil {
 		return
 	}
 	h.process = nil
-	h.git.mu.Lock()
-	delete(h.git.running, h)
-	h.git.mu.Unlock()
+	h.git.running.Delete(h)
 	p.idle.Stop()
 	_ = p.in.Close()
 	_ = p.read.CloseWithError(io.ErrClosedPipe) // it never fails

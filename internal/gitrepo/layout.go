@@ -45,24 +45,22 @@ func (r *Repo) openSubmodule(path string) *store {
 	return &s
 }
 
-// fill lists the files of a submodule in the place of the submodule itself. It is false where
-// the person has not checked it out, or not at that commit.
-func (w *Worktree) fill(ctx context.Context, module entry) ([]entry, bool, error) {
+// fill lists the files of a submodule in the place of the submodule itself: none where the
+// person has not checked it out, or not at that commit.
+func (w *Worktree) fill(ctx context.Context, module entry) ([]entry, error) {
 	s := w.submodule(module.Path)
 	if s == nil || !exportable(module.Path) {
-		return nil, false, nil
-	}
-	if _, err := s.find(ctx, kindCommit, string(module.OID)); errors.Is(err, ErrNotFound) {
-		return nil, false, nil
-	} else if err != nil {
-		return nil, false, err
+		return nil, nil
 	}
 	entries, err := s.listTree(ctx, module.OID)
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
 	for i := range entries {
 		entries[i].Path = module.Path + "/" + entries[i].Path
 		entries[i].Submodule = module.Path
 	}
-	return entries, err == nil && len(entries) > 0, err
+	return entries, err
 }
 
 // storeOf is where the content of an entry is read.
@@ -79,7 +77,7 @@ func (w *Worktree) contents(ctx context.Context, e *entry, do func(r io.Reader) 
 	if from == nil {
 		return fmt.Errorf("the submodule %s is gone", quotePath(e.Submodule))
 	}
-	return from.contents(ctx, string(e.OID), func(r io.Reader, size int64) error {
+	_, err := from.find(ctx, kindBlob, string(e.OID), func(r io.Reader, size int64) error {
 		e.Filled = false
 		if from.lfs == "" || size > maxPointer || e.Mode == ModeSymlink {
 			return do(r)
@@ -88,14 +86,15 @@ func (w *Worktree) contents(ctx context.Context, e *entry, do func(r io.Reader) 
 		if err != nil {
 			return err
 		}
-		content, err := from.largeFile(data)
-		if content == nil || err != nil {
+		large, err := from.largeFile(data)
+		if large == nil || err != nil {
 			return errors.Join(err, do(bytes.NewReader(data)))
 		}
-		defer func() { _ = content.Close() }()
+		defer func() { _ = large.Close() }()
 		e.Filled = true
-		return do(content)
+		return do(large)
 	})
+	return err
 }
 
 // What Git LFS stores in the place of a file: maxPointer bytes at most.
@@ -127,44 +126,48 @@ func (s *store) largeFile(pointer []byte) (*os.File, error) {
 }
 
 // Absent lists the paths of a tree that do not hold what they stand for where it is laid out: files
-// of Git LFS that stay pointers, and submodules that stay empty.
+// of Git LFS, but those of submodules, that stay pointers, and submodules that stay empty.
 func (r *Repo) Absent(ctx context.Context, tree OID) (pointers, submodules []string, err error) {
 	w := &Worktree{repo: r, submodules: map[string]*store{}}
-	entries, err := w.target(ctx, tree, newIndex(nil, "", instant{}))
+	entries, err := w.target(ctx, tree)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for what is absent: %w", err)
 	}
-	uses := false // Git LFS: small files are read only then
+	uses := false // Git LFS: all is looked through only then
 	for _, e := range entries {
 		_, name := splitPath(e.Path)
 		switch {
 		case e.Withheld && e.Mode == ModeSubmodule:
 			submodules = append(submodules, e.Path)
 		case !e.Withheld && !uses && name == attributesFile:
-			data, err := w.small(ctx, e, maxIgnoreSize)
-			if err != nil {
-				return nil, nil, err
+			rules, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), maxIgnoreSize)
+			if err != nil && !errors.Is(err, ErrTooLarge) {
+				return nil, nil, fmt.Errorf("read %s: %w", quotePath(e.Path), err)
 			}
-			uses = bytes.Contains(data, []byte("filter=lfs"))
+			uses = bytes.Contains(rules, []byte("filter=lfs"))
 		}
 	}
-	for _, e := range entries {
-		if !uses || e.Withheld || e.Mode&modeKind != ModeFile&modeKind {
+	if !uses {
+		return nil, submodules, nil
+	}
+	found, err := r.call(ctx, call{
+		args: []string{"grep", "-z", "--files-with-matches", "--fixed-strings", "-e", firstLine(pointerPrefix), string(tree)},
+	})
+	if err != nil && exitCode(err) != 1 { // 1: none
+		return nil, nil, fmt.Errorf("look for what is absent: %w", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(found), "\x00"), "\x00") {
+		path := strings.TrimPrefix(name, string(tree)+":")
+		data, err := r.ReadFile(ctx, tree, path, maxPointer)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrTooLarge) || !bytes.HasPrefix(data, []byte(pointerPrefix)) {
 			continue
 		}
-		data, err := w.small(ctx, e, maxPointer)
-		if err != nil {
-			return nil, nil, err
-		}
-		if !bytes.HasPrefix(data, []byte(pointerPrefix)) {
-			continue
-		}
-		content, err := w.storeOf(e).largeFile(data)
+		content, err := r.largeFile(data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("look for what is absent: %w", err)
 		}
 		if content == nil {
-			pointers = append(pointers, e.Path)
+			pointers = append(pointers, path)
 			continue
 		}
 		_ = content.Close()
@@ -172,14 +175,7 @@ func (r *Repo) Absent(ctx context.Context, tree OID) (pointers, submodules []str
 	return pointers, submodules, nil
 }
 
-// small is the content of a file of at most so many bytes, nil for a larger one.
-func (w *Worktree) small(ctx context.Context, e entry, limit int64) ([]byte, error) {
-	data, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), limit)
-	if errors.Is(err, ErrTooLarge) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", quotePath(e.Path), err)
-	}
-	return data, nil
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
 }

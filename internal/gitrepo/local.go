@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // OpenLocal opens the repository whose work tree dir lies in, for the command
@@ -25,9 +25,17 @@ import (
 // filter drivers are off. So a file that a filter makes (Git LFS) is written as
 // git stores it when a run changes it.
 func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
+	r, err := g.openLocal(ctx, dir)
+	if err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	}
+	return r, nil
+}
+
+func (g *Git) openLocal(ctx context.Context, dir string) (*Repo, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open repository: %w", err)
+		return nil, err
 	}
 	// This one call sees the person's own configuration, so that git's
 	// ownership check decides by their safe.directory.
@@ -44,7 +52,7 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != 7 {
-		return nil, fmt.Errorf("open repository %s: git rev-parse answered %d lines", quotePath(dir), len(lines))
+		return nil, fmt.Errorf("git rev-parse answered %d lines", len(lines))
 	}
 	if lines[1] != "sha1" {
 		return nil, &run.UserError{
@@ -53,33 +61,25 @@ func (g *Git) OpenLocal(ctx context.Context, dir string) (*Repo, error) {
 		}
 	}
 	gitDir, common, objects, exclude, top := lines[2], lines[3], lines[4], lines[5], lines[6]
-	shallow, err := os.ReadFile(filepath.Join(common, "shallow")) // #nosec G304 -- the person's own repository
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
-	}
 	view := filepath.Join(common, "ralph-view")
-	if err := borrow(view, objects, shallow); err != nil {
+	if err := borrow(view, objects, common); err != nil {
 		return nil, viewError(common, err)
 	}
 	r := &Repo{store: newStore(g, view, objects), gitDir: gitDir, top: top}
 	r.lfs = filepath.Join(common, "lfs", "objects")
 	if err := r.refuseConfigOfTree(ctx, common); err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+		return nil, err
 	}
-	if r.excludes, err = r.personalIgnores(ctx, exclude); err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	if err := r.followIgnores(ctx, exclude); err != nil {
+		return nil, err
 	}
 	if r.config, err = r.emptyFilters(ctx); err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+		return nil, err
 	}
-	if _, err := r.Resolve(ctx, "HEAD"); errors.Is(err, ErrNotFound) {
-		return nil, &run.UserError{
-			Message: quotePath(top) + " has no commit yet", Hint: "commit something first", Err: err,
-		}
-	} else if err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+	if _, err = r.Resolve(ctx, "HEAD"); errors.Is(err, ErrNotFound) {
+		err = &run.UserError{Message: quotePath(top) + " has no commit yet", Hint: "commit something first", Err: err}
 	}
-	return r, nil
+	return r, err
 }
 
 func localError(dir, out string, err error) error {
@@ -101,7 +101,7 @@ func localError(dir, out string, err error) error {
 			Hint:    "run in a checkout of it", Err: err,
 		}
 	default:
-		return fmt.Errorf("open repository %s: %w", quotePath(dir), err)
+		return err
 	}
 }
 
@@ -114,55 +114,31 @@ func viewError(gitDir string, err error) error {
 				"clone of your own", Err: err,
 		}
 	}
-	return fmt.Errorf("open repository %s: %w", quotePath(gitDir), err)
-}
-
-// replaceFile writes a file of the host's own so that it appears whole.
-func replaceFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
 	return err
 }
 
-// personalIgnores makes a file of the person's ignore rules: those of core.excludesFile, and then
-// those of info/exclude, which win.
-func (r *Repo) personalIgnores(ctx context.Context, exclude string) (string, error) {
-	out, err := r.refs(ctx, call{args: []string{"config", "--type=path", "-z", "core.excludesFile"}, personal: true})
-	if err != nil && exitCode(err) != 1 {
-		return "", err
+// followIgnores has the view ignore what the person's own git does besides .gitignore files: by
+// info/exclude, and by the file of core.excludesFile, which is less than that.
+func (r *Repo) followIgnores(ctx context.Context, exclude string) error {
+	rules, err := os.ReadFile(exclude) // #nosec G304 -- the person's own
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = ensureFile(filepath.Join(r.view, "info", "exclude"), string(rules))
 	}
-	personal := strings.TrimSuffix(string(out), "\x00")
-	if personal != "" { // git runs at the top
-		personal = absolute(r.top, personal)
-	}
-	if err != nil { // git's own default
-		personal = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
-	}
-	var all []byte
-	for _, file := range []string{personal, exclude} {
-		data, err := os.ReadFile(file) // #nosec G304,G703 -- the person's own
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && file != "" {
-			return "", &run.UserError{
-				Message: fmt.Sprintf("the ignore rules in %s cannot be read: %v", quotePath(file), err),
-				Hint:    "make that file readable", Err: err,
-			}
+	if err != nil {
+		return &run.UserError{
+			Message: fmt.Sprintf("the ignore rules in %s cannot be read: %v", quotePath(exclude), err),
+			Hint:    "make that file readable", Err: err,
 		}
-		all = append(append(all, bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))...), '\n')
 	}
-	if len(bytes.TrimSpace(all)) == 0 {
-		return "", nil
+	out, err := r.refs(ctx, call{args: []string{"config", "--type=path", "-z", "core.excludesFile"}, personal: true})
+	switch {
+	case exitCode(err) == 1: // git's own default
+		r.excludes = filepath.Join(cmp.Or(os.Getenv("XDG_CONFIG_HOME"), filepath.Join(os.Getenv("HOME"), ".config")), "git/ignore")
+		return nil
+	case len(out) > 1: // git runs at the top
+		r.excludes = absolute(r.top, strings.TrimSuffix(string(out), "\x00"))
 	}
-	own := filepath.Join(r.view, "ignore")
-	return own, ensureFile(own, string(all))
+	return err
 }
 
 // refuseConfigOfTree refuses a configuration that files of the checkout are part of, with a
@@ -226,30 +202,22 @@ func within(dir, path string) bool {
 
 // emptyFilters returns the options that turn every filter driver of the
 // repository's configuration into one that does nothing.
-func (r *Repo) emptyFilters(ctx context.Context) ([]string, error) {
+func (r *Repo) emptyFilters(ctx context.Context) (config []string, err error) {
 	out, err := r.refs(ctx, call{args: []string{"config", "-z", "--name-only", "--get-regexp", `^filter\.`}})
-	if exitCode(err) == 1 {
-		return nil, nil // none
-	}
-	if err != nil {
+	if err != nil && exitCode(err) != 1 { // 1: none
 		return nil, err
 	}
-	var drivers []string
 	for key := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if at := strings.LastIndexByte(key, '.'); at > 0 {
-			drivers = append(drivers, key[:at])
-		}
-	}
-	slices.Sort(drivers)
-	var config []string
-	for _, d := range slices.Compact(drivers) {
-		if strings.Contains(d, "=") {
+		driver := strings.TrimSuffix(key, filepath.Ext(key))
+		if strings.Contains(driver, "=") {
 			return nil, &run.UserError{
-				Message: "the repository configures a filter driver named " + quote(d),
+				Message: "the repository configures a filter driver named " + quote(driver),
 				Hint:    "rename it: a name with an equals sign cannot be switched off",
 			}
 		}
-		config = append(config, d+".clean=", d+".smudge=", d+".process=", d+".required=false")
+		if driver != "" {
+			config = append(config, driver+".clean=", driver+".smudge=", driver+".process=", driver+".required=false")
+		}
 	}
 	return config, nil
 }
@@ -296,16 +264,14 @@ func (r *Repo) Identity(ctx context.Context) (name, email string, err error) {
 	if err != nil {
 		return "", "", fmt.Errorf("identity: %w", err)
 	}
-	who, _ := parseSignature(strings.TrimSpace(string(out)))
-	return who.Name, who.Email, nil
+	name, rest, _ := strings.Cut(string(out), " <")
+	email, _, _ = strings.Cut(rest, ">")
+	return name, email, nil
 }
 
 // Dirty lists the tracked files whose content in the person's checkout or
 // index differs from HEAD. Submodules are not looked into.
 func (r *Repo) Dirty(ctx context.Context) ([]string, error) {
-	if r.top == "" {
-		return nil, errors.New("dirty: a mirror has no checkout")
-	}
 	out, err := r.refs(ctx, call{args: []string{
 		"status", "--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=all",
 	}})
@@ -327,10 +293,7 @@ func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
 	if exitCode(err) == 1 {
 		return false, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("ignored: %w", err)
-	}
-	return true, nil
+	return err == nil, err
 }
 
 // AdvanceCheckout moves the person's index and checkout from one tree to the
@@ -339,17 +302,8 @@ func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
 // file it writes no file and returns a *ConflictError. A call that came through may be
 // repeated.
 func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error {
-	if r.top == "" {
-		return errors.New("advance checkout: a mirror has no checkout")
-	}
-	if !oldTree.Valid() || !newTree.Valid() {
-		return fmt.Errorf("advance checkout from %s to %s: %w", quote(string(oldTree)), quote(string(newTree)), ErrNotFound)
-	}
-	if oldTree == newTree {
-		return nil
-	}
 	changes, err := r.Diff(ctx, oldTree, newTree)
-	if err == nil {
+	if err == nil && len(changes) > 0 {
 		err = r.advance(ctx, oldTree, newTree, changes)
 	}
 	if err != nil {
@@ -371,13 +325,18 @@ func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Chan
 	_, err = r.refs(ctx, call{
 		args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)},
 	})
-	if exitCode(err) == 128 {
-		if paths, conflict := conflictPaths(stderrOf(err)); conflict {
-			return &ConflictError{Paths: paths, Err: err}
+	// "error: Entry 'a' not uptodate. Cannot merge.", or that an untracked file would be lost
+	if named := inTheWay().FindAllStringSubmatch(stderrOf(err), -1); exitCode(err) == 128 && named != nil {
+		conflict := &ConflictError{Err: err}
+		for _, match := range named {
+			conflict.Paths = append(conflict.Paths, match[1])
 		}
+		return conflict
 	}
 	return err
 }
+
+var inTheWay = strs.Lazy(`(?m)^error: (?:Entry|Updating|Untracked working tree file) '(.*?)'`)
 
 // ignoredInTheWay looks for ignored files that stand where the new tree has a file, which
 // git itself would overwrite.
@@ -397,28 +356,6 @@ func (r *Repo) ignoredInTheWay(ctx context.Context, changes []Change) error {
 		err = &ConflictError{Paths: strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")}
 	}
 	return err
-}
-
-// conflictPaths reads the paths out of read-tree's refusals.
-func conflictPaths(said string) (paths []string, conflict bool) {
-	for line := range strings.Lines(said) {
-		line = strings.TrimSpace(line)
-		for _, phrase := range []string{
-			"not uptodate. Cannot merge", "would be overwritten by merge", "would be removed by merge",
-			"would lose untracked files", "Cannot update sparse checkout", "overlaps with",
-		} {
-			if !strings.Contains(line, phrase) {
-				continue
-			}
-			conflict = true
-			if _, rest, ok := strings.Cut(line, "'"); ok {
-				if path, _, ok := strings.Cut(rest, "'"); ok {
-					paths = append(paths, path)
-				}
-			}
-		}
-	}
-	return paths, conflict
 }
 
 // Free gives the tip of a branch that no work tree has checked out. ErrNotFound where

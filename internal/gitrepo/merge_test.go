@@ -39,7 +39,7 @@ func TestMerge3(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	head := OID(mustGit(t, r.top, "rev-parse", "HEAD"))
-	if _, err := r.mergeTree(t.Context(), head, head, time.Nanosecond); !errors.Is(err, ErrTooLarge) {
+	if _, err := r.merge(t.Context(), head, head, time.Nanosecond); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("a merge that takes too long: %v", err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -77,23 +76,22 @@ func (r *Repo) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = f.Close() }, nil
 }
 
-// Fetch brings the given refs from the remote and prunes what is gone there.
-// A refspec is "[+]<source>[:<destination>]" of full ref names or patterns, or
-// an object name as source; without any, all branches are mirrored.
+// Fetch mirrors all branches, and prunes what is gone there; where refs are named in full, it
+// brings what these are at, and moves none here.
 // ErrUnauthorized where the credential is missing or refused; ErrNotFound
 // where the remote has no such repository (which is also GitHub's answer to a
 // credential that may not see it) or ref.
-func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
+func (r *Repo) Fetch(ctx context.Context, refs ...string) error {
 	if r.remote.URL == "" {
 		return errors.New("fetch: the repository has no remote")
 	}
-	if len(refspecs) == 0 {
-		refspecs = []string{"+refs/heads/*:refs/heads/*"}
-	}
-	for _, spec := range refspecs {
-		if !r.validRefspec(spec) {
-			return fmt.Errorf("fetch: %s is not a refspec", quote(spec))
+	for _, ref := range refs {
+		if !ValidRef(ref) {
+			return fmt.Errorf("fetch: %s is not a full ref name", quote(ref))
 		}
+	}
+	if len(refs) == 0 {
+		refs = []string{"+refs/heads/*:refs/heads/*"}
 	}
 	unlock, err := r.lock(ctx)
 	if err != nil {
@@ -104,7 +102,7 @@ func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
 		"fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", r.remote.URL,
 	}
-	if _, err = r.withRemote(ctx, append(args, refspecs...)); err != nil {
+	if _, err = r.withRemote(ctx, append(args, refs...)); err != nil {
 		return errors.Join(err, r.dropUnfinished())
 	}
 	// What cannot be tidied now is tidied another time: the fetch has worked.
@@ -119,14 +117,9 @@ func (r *Repo) Fetch(ctx context.Context, refspecs ...string) error {
 func (r *Repo) dropUnfinished() error {
 	left, err := filepath.Glob(filepath.Join(r.gitDir, "objects", "pack", "tmp_*"))
 	for _, file := range left {
-		if rerr := os.Remove(file); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
-			err = errors.Join(err, rerr)
-		}
+		err = errors.Join(err, os.Remove(file))
 	}
-	if err != nil {
-		return fmt.Errorf("remove what a fetch left: %w", err)
-	}
-	return nil
+	return err
 }
 
 // maxTidy is how long a fetch may wait for its mirror to be packed.
@@ -177,33 +170,39 @@ func headBranch(answer string) (string, error) {
 
 // withRemote runs git with the credential, and once more with another one where
 // the first is refused: a token may be revoked before its time.
-func (r *Repo) withRemote(ctx context.Context, args []string) ([]byte, error) {
+func (r *Repo) withRemote(ctx context.Context, args []string) (out []byte, err error) {
 	if r.remote.Auth == nil {
 		return r.asUser(ctx, args, "", "")
 	}
-	user, token, err := r.remote.Auth(ctx, "")
-	if err != nil {
-		return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
+	last := ""
+	for {
+		user, token, authErr := r.remote.Auth(ctx, last)
+		if authErr != nil {
+			return nil, fmt.Errorf("git %s: credential: %w", args[0], authErr)
+		}
+		if last != "" && token == last {
+			return nil, err
+		}
+		out, err = r.asUser(ctx, args, user, token)
+		if last != "" || !errors.Is(err, ErrUnauthorized) {
+			return out, err
+		}
+		last = token
 	}
-	out, failed := r.asUser(ctx, args, user, token)
-	if !errors.Is(failed, ErrUnauthorized) {
-		return out, failed
-	}
-	user, fresh, err := r.remote.Auth(ctx, token)
-	if err != nil {
-		return nil, fmt.Errorf("git %s: credential: %w", args[0], err)
-	}
-	if fresh == token {
-		return nil, failed
-	}
-	return r.asUser(ctx, args, user, fresh)
 }
 
 // asUser runs git with the credential and the host's proxy settings in its
 // environment.
 func (r *Repo) asUser(ctx context.Context, args []string, user, token string) ([]byte, error) {
-	env := proxyEnv()
-	var secrets []string
+	var env, secrets []string
+	for _, key := range []string{
+		"http_proxy", "https_proxy", "no_proxy", "all_proxy", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
+	} {
+		if v, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+v)
+		}
+	}
 	if token != "" {
 		basic := base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
 		secrets = []string{basic, token}
@@ -215,10 +214,7 @@ func (r *Repo) asUser(ctx context.Context, args []string, user, token string) ([
 		)
 	}
 	out, err := r.refs(ctx, call{args: args, env: env})
-	if err != nil {
-		return nil, remoteError(err, secrets)
-	}
-	return out, nil
+	return out, remoteError(err, secrets)
 }
 
 // remoteError classifies what git said, and takes the secrets out of it in
@@ -229,11 +225,8 @@ func remoteError(err error, secrets []string) error {
 		return err
 	}
 	for _, s := range secrets {
-		if s != "" {
-			exit.Stderr = bytes.ReplaceAll(exit.Stderr, []byte(s), []byte("***"))
-		}
+		exit.Stderr = bytes.ReplaceAll(exit.Stderr, []byte(s), []byte("***"))
 	}
-	said := string(exit.Stderr)
 	for _, c := range []struct {
 		text string
 		kind error
@@ -257,36 +250,9 @@ func remoteError(err error, secrets []string) error {
 		{"hung up unexpectedly", ErrUnavailable},
 		{"RPC failed", ErrUnavailable},
 	} {
-		if strings.Contains(said, c.text) {
+		if strings.Contains(string(exit.Stderr), c.text) {
 			return fmt.Errorf("%w: %w", c.kind, err)
 		}
 	}
 	return err
-}
-
-// proxyEnv is what the host is told about the way to the network.
-func proxyEnv() []string {
-	var env []string
-	for _, key := range []string{
-		"http_proxy", "https_proxy", "no_proxy", "all_proxy",
-		"HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
-		"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH",
-	} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
-		}
-	}
-	return env
-}
-
-func (r *Repo) validRefspec(spec string) bool {
-	src, dst, both := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
-	valid := func(ref string) bool {
-		// A pattern has one star; it stands for anything a ref name may hold.
-		return ValidRef(strings.Replace(ref, "*", "x", 1))
-	}
-	if both && (!valid(dst) || strings.Contains(src, "*") != strings.Contains(dst, "*")) {
-		return false
-	}
-	return valid(src) || (OID(src).Valid() && !strings.Contains(dst, "*"))
 }

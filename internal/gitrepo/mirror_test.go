@@ -114,18 +114,22 @@ func TestMirror(t *testing.T) {
 		t.Errorf("the host's ref is %q, %v", got, err)
 	}
 
-	// One ref alone, and the tree of a commit by its name.
-	if err := r.Fetch(ctx, "+refs/heads/main:refs/ralph/base"); err != nil {
+	// What one ref is at, and the tree of a commit by its name.
+	mustGit(t, srv.dir, "update-ref", "refs/heads/late", mustGit(t, srv.dir, "commit-tree", "-m", "late", "main^{tree}"))
+	if err := r.Fetch(ctx, "refs/heads/late"); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Fetch(ctx, "refs/heads/nonesuch:refs/ralph/x"); !errors.Is(err, ErrNotFound) {
+	if _, err := r.TreeOf(ctx, OID(mustGit(t, srv.dir, "rev-parse", "late"))); err != nil {
+		t.Error(err)
+	}
+	if err := r.Fetch(ctx, "refs/heads/nonesuch"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("fetching what is not there: %v", err)
 	}
 	if data, err := r.ReadFile(ctx, head, "a", 10); err != nil || string(data) != "1" {
 		t.Errorf("read %q, %v", data, err)
 	}
 	for _, bad := range []string{
-		"--upload-pack=x", "main", "refs/heads/*:refs/x", "", "refs/heads/a b", "+:refs/heads/x", ":refs/heads/main",
+		"--upload-pack=x", "main", "", "refs/heads/a b", ":refs/heads/main", "refs/heads/a:refs/heads/b", "refs/heads/*",
 	} {
 		if err := r.Fetch(ctx, bad); err == nil {
 			t.Errorf("fetched %q", bad)

@@ -185,7 +185,7 @@ func TestParseOID(t *testing.T) {
 		strings.ToUpper(hex40): false,
 		"-" + hex40[1:]:        false, hex40[:39] + "g": false, hex40[:39] + "\n": false,
 	} {
-		if got, err := ParseOID(s); (err == nil) != want || (want && string(got) != s) {
+		if got, err := parseOID(s); (err == nil) != want || (want && string(got) != s) {
 			t.Errorf("%q: %q, %v", s, got, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 )
 
 // The kinds of objects.
@@ -22,11 +21,8 @@ const (
 	kindCommit = "commit"
 )
 
-// maxTree and maxCommit bound trees and commits that are read into memory.
-const (
-	maxTree   = 64 << 20
-	maxCommit = 4 << 20
-)
+// maxTree bounds trees that are read into memory.
+const maxTree = 64 << 20
 
 // store is where objects are read and written, through helpers that work in a git dir of
 // our own.
@@ -38,8 +34,6 @@ type store struct {
 	env  []string
 	// objects is the directory that takes what is written.
 	objects string
-	// held is about how many bytes a fork takes on disk; nil where nobody counts.
-	held *atomic.Int64
 	// lfs is the directory of the contents that Git LFS keeps, "" for none.
 	lfs string
 
@@ -48,13 +42,13 @@ type store struct {
 
 func newStore(g *Git, view, objects string) store {
 	s := store{git: g, view: view, objects: objects, env: []string{"GIT_DIR=" + view, "GIT_OBJECT_DIRECTORY=" + objects}}
-	make := func(dir string, args ...string) *helper {
+	start := func(dir string, args ...string) *helper {
 		return &helper{git: g, call: call{args: args, env: s.env, dir: dir}}
 	}
-	s.reader = make("", "cat-file", "--batch-command", "-z")
-	s.hasher = make(view, "hash-object", "-w", "--no-filters", "--stdin-paths")
-	s.trees = make("", "mktree", "--missing", "--batch", "-z")
-	s.differ = make("", "diff-tree", "--stdin", "-r", "--raw", "-z", "--no-abbrev", "--no-renames",
+	s.reader = start("", "cat-file", "--batch-command")
+	s.hasher = start(view, "hash-object", "-w", "--no-filters", "--stdin-paths")
+	s.trees = start("", "mktree", "--missing", "--batch", "-z")
+	s.differ = start("", "diff-tree", "--stdin", "-r", "--raw", "-z", "--no-abbrev", "--no-renames",
 		"--ignore-submodules=none")
 	return s
 }
@@ -67,7 +61,7 @@ func (s *store) call(ctx context.Context, c call) ([]byte, error) {
 
 // makeBare makes a bare repository with nothing but a configuration of ours.
 func makeBare(dir string) error {
-	for _, sub := range []string{"objects/info", "refs"} {
+	for _, sub := range []string{"objects/info", "refs", "info"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}
@@ -78,9 +72,13 @@ func makeBare(dir string) error {
 		ensureFile(filepath.Join(dir, "HEAD"), "ref: refs/heads/work\n"))
 }
 
-// borrow makes a bare repository that borrows the objects of a directory. shallow lists
-// the commits among them whose parents are not there.
-func borrow(dir, objects string, shallow []byte) error {
+// borrow makes a bare repository that borrows the objects of a directory. What commits of it
+// have no parents there is said in the file shallow of a git dir, as in the one that is made.
+func borrow(dir, objects, gitDir string) error {
+	shallow, err := os.ReadFile(filepath.Join(gitDir, "shallow")) // #nosec G304 -- a git dir of ours, or the person's own
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	if err := makeBare(dir); err != nil {
 		return err
 	}
@@ -103,101 +101,71 @@ func ensureFile(path, content string) error {
 	return replaceFile(path, []byte(content))
 }
 
-// read returns an object of the kind and of at most limit bytes. The name is that of an
-// object, or one that git derives from it. ErrNotFound where there is none.
-func (s *store) read(ctx context.Context, kind, name string, limit int64) (data []byte, err error) {
-	o, err := s.find(ctx, kind, name)
+// replaceFile writes a file of the host's own so that it appears whole.
+func replaceFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-*")
 	if err != nil {
-		return nil, err
-	}
-	if o.size > limit {
-		return nil, fmt.Errorf("object %s of %d bytes: %w", name, o.size, ErrTooLarge)
-	}
-	err = s.contents(ctx, name, func(r io.Reader, size int64) error {
-		data = make([]byte, size)
-		_, err := io.ReadFull(r, data)
 		return err
-	})
-	return data, err
-}
-
-// derive is the name of the object of the kind that a name stands for. ErrNotFound where
-// there is none.
-func (s *store) derive(ctx context.Context, kind, name string) (OID, error) {
-	o, err := s.find(ctx, kind, name)
-	return o.oid, err
-}
-
-// object is what git says of one.
-type object struct {
-	oid  OID
-	kind string
-	size int64
-}
-
-// find looks for an object of the kind.
-func (s *store) find(ctx context.Context, kind, name string) (o object, err error) {
-	err = s.reader.ask(ctx, func(w io.Writer) error {
-		_, err := io.WriteString(w, "info "+name+"\x00")
-		return err
-	}, func(r *bufio.Reader) error {
-		o, err = readObject(r, name)
-		return err
-	})
-	if err == nil && o.kind != kind {
-		err = fmt.Errorf("%s %s: %w", kind, quote(name), ErrNotFound)
 	}
-	return o, err
+	_, err = tmp.Write(data)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp.Name())
+	}
+	return err
 }
 
-// contents hands over the content of an object that is there.
-func (s *store) contents(ctx context.Context, name string, do func(r io.Reader, size int64) error) error {
+// find looks for the object of the kind that a name stands for: that of an object, or one that
+// git derives from it. do gets its content; nil asks for none. ErrNotFound where there is none.
+func (s *store) find(ctx context.Context, kind, name string, do func(r io.Reader, size int64) error) (OID, error) {
+	command := "info "
+	if do != nil {
+		command = "contents "
+	}
+	var oid OID
+	var found string
 	var failed error
-	err := s.reader.ask(ctx, func(w io.Writer) error {
-		_, err := io.WriteString(w, "contents "+name+"\x00")
-		return err
-	}, func(r *bufio.Reader) error {
-		o, err := readObject(r, name)
-		if err != nil || o.kind == "" {
-			return errors.Join(err, fmt.Errorf("object %s is gone", quote(name)))
+	err := s.reader.ask(ctx, []byte(command+name+"\n"), func(r *bufio.Reader) error {
+		line, err := r.ReadString('\n')
+		if err != nil || strings.HasSuffix(line, " missing\n") {
+			return err
 		}
-		content := &io.LimitedReader{R: r, N: o.size}
-		if failed = do(content, o.size); failed != nil {
-			return failed
+		f := strings.Fields(line)
+		if len(f) != 3 || !OID(f[0]).Valid() {
+			return fmt.Errorf("answered %s", quote(line))
+		}
+		oid, found = OID(f[0]), f[1]
+		size, err := strconv.ParseInt(f[2], 10, 64)
+		if err != nil || do == nil {
+			return err
+		}
+		content := &io.LimitedReader{R: r, N: size}
+		if found == kind {
+			failed = do(content, size)
 		}
 		// What was left, and the line feed after the content.
 		_, err = io.CopyN(io.Discard, r, content.N+1)
 		return err
 	})
-	if failed != nil {
-		return failed
+	if err == nil && found != kind {
+		err = fmt.Errorf("%s %s: %w", kind, quote(name), ErrNotFound)
 	}
-	return err
+	return oid, errors.Join(err, failed)
 }
 
-// readObject reads what git cat-file says before the content: no kind where there is no
-// such object.
-func readObject(r *bufio.Reader, name string) (o object, err error) {
-	header := ""
-	// The answer "… missing" repeats the name, which may hold line feeds.
-	for header == "" || len(header) <= len(name) && strings.HasPrefix(name, header) {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return o, err
+// read returns an object of the kind and of at most limit bytes; see find.
+func (s *store) read(ctx context.Context, kind, name string, limit int64) (data []byte, err error) {
+	_, err = s.find(ctx, kind, name, func(r io.Reader, size int64) error {
+		if size > limit {
+			return fmt.Errorf("object %s of %d bytes: %w", name, size, ErrTooLarge)
 		}
-		header += line
-	}
-	header = strings.TrimSuffix(header, "\n")
-	if rest, asked := strings.CutPrefix(header, name+" "); asked && (rest == "missing" || rest == "ambiguous") {
-		return o, nil
-	}
-	fields := strings.Fields(header)
-	if len(fields) == 3 && OID(fields[0]).Valid() {
-		if size, err := strconv.ParseInt(fields[2], 10, 64); err == nil && size >= 0 {
-			return object{OID(fields[0]), fields[1], size}, nil
-		}
-	}
-	return o, fmt.Errorf("answered %s", quote(header))
+		data = make([]byte, size)
+		_, err := io.ReadFull(r, data)
+		return err
+	})
+	return data, err
 }
 
 // writeBlob stores a blob of so many bytes. It goes through a file of our own, so that git
@@ -212,45 +180,30 @@ func (s *store) writeBlob(ctx context.Context, r io.Reader, size int64) (oid OID
 	if err = errors.Join(err, f.Close()); err != nil {
 		return "", fmt.Errorf("write blob: %w", err)
 	}
-	oid, err = s.writeWith(ctx, s.hasher, []byte(filepath.Base(f.Name())+"\n"))
-	if err == nil && s.held != nil {
-		s.held.Add(max(size, block))
-	}
-	return oid, err
+	return writeWith(ctx, s.hasher, []byte(filepath.Base(f.Name())+"\n"))
 }
 
 // writeWith has a helper store one object.
-func (s *store) writeWith(ctx context.Context, h *helper, question []byte) (oid OID, err error) {
-	err = h.ask(ctx, func(w io.Writer) error {
-		_, err := w.Write(question)
-		return err
-	}, func(r *bufio.Reader) error {
+func writeWith(ctx context.Context, h *helper, question []byte) (oid OID, err error) {
+	err = h.ask(ctx, question, func(r *bufio.Reader) error {
 		line, err := r.ReadString('\n')
 		if err == nil {
-			oid, err = ParseOID(strings.TrimSuffix(line, "\n"))
+			oid, err = parseOID(strings.TrimSuffix(line, "\n"))
 		}
 		return err
 	})
 	return oid, err
 }
 
-// writeTree stores a tree of these items, in whatever order.
-func (s *store) writeTree(ctx context.Context, items []treeItem) (OID, error) {
-	var b bytes.Buffer
-	for _, i := range items {
-		kind := kindBlob
-		switch {
-		case i.isDir():
-			kind = kindTree
-		case i.mode == ModeSubmodule:
-			kind = kindCommit
-		}
-		fmt.Fprintf(&b, "%o %s %s\t%s\x00", i.mode, kind, i.oid, i.name)
+// WriteBlob stores data and returns its name.
+func (s *store) WriteBlob(ctx context.Context, data []byte) (OID, error) {
+	return s.writeBlob(ctx, bytes.NewReader(data), int64(len(data)))
+}
+
+// Blob returns the content of a blob of at most limit bytes.
+func (s *store) Blob(ctx context.Context, oid OID, limit int64) ([]byte, error) {
+	if !oid.Valid() {
+		return nil, fmt.Errorf("blob %s: %w", quote(string(oid)), ErrNotFound)
 	}
-	b.WriteByte(0) // an empty line ends a tree
-	oid, err := s.writeWith(ctx, s.trees, b.Bytes())
-	if err == nil && s.held != nil {
-		s.held.Add(max(int64(b.Len()), block))
-	}
-	return oid, err
+	return s.read(ctx, kindBlob, string(oid), limit)
 }

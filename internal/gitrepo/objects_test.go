@@ -225,15 +225,14 @@ func TestCommitTreeCleansAndRefuses(t *testing.T) {
 	tree := headTree(t, r)
 	oid, err := r.CommitTree(ctx, CommitSpec{
 		Tree: tree, Message: "Subject\x00\xff\n\nBody\n\n\n", When: testTime(),
-		Author:    Person{Name: "Ev<il>\nauthor X", Email: "a@b>\ncommitter Y"},
-		Committer: Person{Name: "Bot", Email: "bot@example.com"},
+		Author: Person{Name: "Ev<il>\nauthor X", Email: "a@b>\ncommitter Y"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mustGit(t, r.Top(), "fsck", "--strict", "--no-dangling")
 	want := "tree " + string(tree) + "\nauthor Evilauthor X <a@bcommitter Y> 1777856521 +0200\n" +
-		"committer Bot <bot@example.com> 1777856521 +0200\n\nSubject\uFFFD\n\nBody"
+		"committer Evilauthor X <a@bcommitter Y> 1777856521 +0200\n\nSubject\uFFFD\n\nBody"
 	if got := mustGit(t, r.Top(), "cat-file", "-p", string(oid)); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -282,16 +281,6 @@ func FuzzParseTree(f *testing.F) {
 			if err == nil && (!item.oid.Valid() || item.name == "" || strings.ContainsAny(item.name, "/\x00")) {
 				t.Errorf("read %+v", item)
 			}
-		}
-	})
-}
-
-func FuzzParseCommit(f *testing.F) {
-	f.Add([]byte("tree " + strings.Repeat("1", 40) + "\nparent x\nauthor A <a> 1 +0000\n\nS\n\nB"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		info, err := parseCommit("", data)
-		if err == nil && (!info.Tree.Valid() || strings.Contains(info.Subject, "\n")) {
-			t.Errorf("read %+v", info)
 		}
 	})
 }

@@ -10,11 +10,14 @@ import (
 // OID names an object: 40 lower-case hexadecimal digits.
 type OID string
 
-// noOID stands for "no object" on git's command line.
-const noOID OID = "0000000000000000000000000000000000000000"
+// noOID stands for "no object" on git's command line, and emptyTree is the tree of nothing.
+const (
+	noOID     OID = "0000000000000000000000000000000000000000"
+	emptyTree OID = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+)
 
-// ParseOID validates s.
-func ParseOID(s string) (OID, error) {
+// parseOID validates what git answered.
+func parseOID(s string) (OID, error) {
 	if !OID(s).Valid() {
 		return "", fmt.Errorf("%s is not an object name", quote(s))
 	}
@@ -34,8 +37,7 @@ func (o OID) Valid() bool {
 	return true
 }
 
-// blobName is the name that git gives a blob of so many bytes. Fewer or more of them are
-// an error.
+// blobName is the name that git gives a blob of so many bytes. Fewer of them are an error.
 func blobName(r io.Reader, size int64) (OID, error) {
 	h := sha1.New() // #nosec G401
 	_, _ = fmt.Fprintf(h, "blob %d\x00", size)

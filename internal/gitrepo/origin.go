@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,38 +34,41 @@ func (b Branches) Tip(name string) OID {
 func (r *Repo) Branches(ctx context.Context) (Branches, error) {
 	const here, origin = "refs/heads/", "refs/remotes/origin/"
 	b := Branches{Here: map[string]OID{}, Origin: map[string]OID{}, Tracking: map[string]bool{}}
-	out, err := r.refs(ctx, call{
-		args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)%00%(upstream)", here, origin},
-	})
-	if err != nil {
-		return b, fmt.Errorf("list branches: %w", err)
-	}
-	upstreams := map[string]string{}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
-		if len(fields) != 4 {
-			return b, fmt.Errorf("list branches: git answered %s", quote(line))
-		}
-		ref, at, target, upstream := fields[0], OID(fields[1]), fields[2], fields[3]
-		if name, ok := strings.CutPrefix(ref, here); ok {
-			b.Here[name], upstreams[name] = at, upstream
-			continue
-		}
-		switch name := strings.TrimPrefix(ref, origin); name {
-		case "HEAD":
-			if branch, ok := strings.CutPrefix(target, origin); ok && ValidBranch(branch) {
-				b.Head = branch
-			}
+	listed, err := r.eachRef(ctx, "%(refname)%00%(objectname)%00%(symref)%00%(upstream)", here, origin)
+	for _, fields := range listed {
+		ref, at, target := fields[0], OID(fields[1]), fields[2]
+		name, own := strings.CutPrefix(ref, here)
+		switch {
+		case own:
+			b.Here[name] = at
+		case ref == origin+"HEAD":
+			b.Head = strings.TrimPrefix(target, origin)
 		default:
-			b.Origin[name] = at
+			b.Origin[strings.TrimPrefix(ref, origin)] = at
 		}
 	}
-	for name, upstream := range upstreams {
-		if followed, ok := strings.CutPrefix(upstream, origin); ok && b.Origin[followed] != "" {
+	if !ValidBranch(b.Head) {
+		b.Head = ""
+	}
+	for _, fields := range listed {
+		followed, ok := strings.CutPrefix(fields[3], origin)
+		if name, own := strings.CutPrefix(fields[0], here); own && ok && b.Origin[followed] != "" {
 			b.Tracking[name] = true
 		}
 	}
-	return b, nil
+	return b, err
+}
+
+// eachRef lists the refs below prefixes by a format of fields with zero bytes between.
+func (r *Repo) eachRef(ctx context.Context, format string, prefixes ...string) (refs [][]string, err error) {
+	out, err := r.refs(ctx, call{args: append([]string{"for-each-ref", "--format=" + format}, prefixes...)})
+	if err != nil {
+		return nil, fmt.Errorf("list refs: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		refs = append(refs, strings.Split(strings.TrimSuffix(line, "\n"), "\x00"))
+	}
+	return refs, nil
 }
 
 // Ref is a ref and the commit it is at.
@@ -79,41 +81,35 @@ type Ref struct {
 
 // Refs lists the refs below a prefix such as refs/ralph/, in the order of their names.
 func (r *Repo) Refs(ctx context.Context, prefix string) (all []Ref, err error) {
-	out, err := r.refs(ctx, call{
-		args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(committerdate:unix)", prefix},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", prefix, err)
-	}
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
-		if len(fields) != 3 {
-			return nil, fmt.Errorf("list %s: git answered %s", prefix, quote(line))
-		}
+	listed, err := r.eachRef(ctx, "%(refname)%00%(objectname)%00%(committerdate:unix)", prefix)
+	for _, fields := range listed {
 		when, _ := strconv.ParseInt(fields[2], 10, 64) // none of what is no commit
 		all = append(all, Ref{Name: fields[0], OID: OID(fields[1]), When: time.Unix(when, 0)})
 	}
-	return all, nil
+	return all, err
 }
 
 // AskOrigin asks the person's origin for its default branch, with their own git and
 // credentials. Nobody is asked for a password. ErrNotFound where there is no origin, or
 // it has no such branch; any other error says in a line why it did not answer.
 func (r *Repo) AskOrigin(ctx context.Context) (string, error) {
-	remotes, err := r.remotes(ctx)
-	if err != nil {
-		return "", err
+	// What asks the person for nothing is theirs, or ssh as it is: a question that only looks is
+	// not worth a password.
+	env := []string{"GIT_ASKPASS=" + os.Getenv("GIT_ASKPASS")}
+	_, err := r.refs(ctx, call{args: []string{"config", "--get", "core.sshCommand"}, personal: true})
+	if exitCode(err) == 1 && os.Getenv("GIT_SSH_COMMAND")+os.Getenv("GIT_SSH") == "" {
+		env = append(env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes")
 	}
-	if !slices.Contains(remotes, "origin") {
+	_, err = r.refs(ctx, call{args: []string{"remote", "get-url", "origin"}, personal: true})
+	if exitCode(err) == 2 {
 		return "", fmt.Errorf("default branch: there is no origin: %w", ErrNotFound)
 	}
-	env, err := r.unasking(ctx)
-	if err != nil {
-		return "", err
+	var out []byte
+	if err == nil {
+		out, err = r.refs(ctx, call{
+			args: []string{"ls-remote", "--quiet", "--symref", "origin", "HEAD"}, env: env, personal: true, limit: 64 << 10,
+		})
 	}
-	out, err := r.refs(ctx, call{
-		args: []string{"ls-remote", "--quiet", "--symref", "origin", "HEAD"}, env: env, personal: true, limit: 64 << 10,
-	})
 	switch {
 	case err == nil:
 		return headBranch(string(out))
@@ -122,27 +118,4 @@ func (r *Repo) AskOrigin(ctx context.Context) (string, error) {
 	default:
 		return "", errors.New(pushReason(stderrOf(err)))
 	}
-}
-
-// unasking is the environment in which ssh and git's helpers ask a person for nothing:
-// a question that only looks is not worth a password. What the person has set up to
-// answer in their place stays.
-func (r *Repo) unasking(ctx context.Context) ([]string, error) {
-	var env []string
-	if _, ok := os.LookupEnv("GIT_ASKPASS"); !ok {
-		env = append(env, "GIT_ASKPASS=")
-	}
-	for _, name := range []string{"GIT_SSH_COMMAND", "GIT_SSH"} {
-		if os.Getenv(name) != "" {
-			return env, nil
-		}
-	}
-	_, err := r.refs(ctx, call{args: []string{"config", "--get", "core.sshCommand"}, personal: true})
-	switch {
-	case exitCode(err) == 1:
-		return append(env, "GIT_SSH_COMMAND=ssh -o BatchMode=yes"), nil
-	case err != nil:
-		return nil, fmt.Errorf("read core.sshCommand: %w", err)
-	}
-	return env, nil
 }

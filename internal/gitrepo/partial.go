@@ -1,9 +1,9 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
@@ -17,25 +17,20 @@ func (r *Repo) Complete(ctx context.Context, commits ...OID) error {
 	if exitCode(err) == 1 {
 		return nil // a whole clone
 	}
-	if err != nil {
-		return fmt.Errorf("look for a partial clone: %w", err)
-	}
-	first, _, _ := strings.Cut(string(out), "\n")
-	remote := strings.TrimSuffix(strings.TrimPrefix(first, "remote."), ".promisor")
 	args := []string{"rev-list", "--objects", "--no-walk", "--missing=print", "--end-of-options"}
 	for _, oid := range commits {
 		args = append(args, string(oid))
 	}
-	if out, err = r.refs(ctx, call{args: args}); err != nil {
+	var listed []byte
+	if err == nil {
+		listed, err = r.refs(ctx, call{args: args})
+	}
+	if err != nil {
 		return fmt.Errorf("look for what a partial clone lacks: %w", err)
 	}
-	var missing bytes.Buffer
-	for line := range strings.Lines(string(out)) {
-		if oid, ok := strings.CutPrefix(line, "?"); ok {
-			missing.WriteString(oid)
-		}
-	}
-	if missing.Len() == 0 {
+	remote := strings.TrimSuffix(strings.TrimPrefix(firstLine(string(out)), "remote."), ".promisor")
+	missing := regexp.MustCompile(`(?m)^\?(\w+)$`).FindAllString(string(listed), -1)
+	if len(missing) == 0 {
 		return nil
 	}
 	_, err = r.refs(ctx, call{
@@ -43,7 +38,8 @@ func (r *Repo) Complete(ctx context.Context, commits ...OID) error {
 			"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--recurse-submodules=no",
 			"--filter=blob:none", "--stdin", "--end-of-options", remote,
 		},
-		config: []string{"fetch.negotiationAlgorithm=noop"}, stdin: &missing, personal: true,
+		config: []string{"fetch.negotiationAlgorithm=noop"}, personal: true,
+		stdin: strings.NewReader(strings.ReplaceAll(strings.Join(missing, "\n"), "?", "") + "\n"),
 	})
 	if err != nil && ctx.Err() == nil {
 		return &run.UserError{
@@ -52,8 +48,5 @@ func (r *Repo) Complete(ctx context.Context, commits ...OID) error {
 			Hint: "let git reach the remote, or make it a whole clone with git fetch --refetch --no-filter", Err: err,
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("complete a partial clone: %w", err)
-	}
-	return nil
+	return err
 }

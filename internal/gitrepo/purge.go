@@ -47,11 +47,10 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 // RemoveNested removes the .git of directories that a Snapshot found one in. What
 // is gone meanwhile, or is no directory any more, is left alone.
 func (w *Worktree) RemoveNested(ctx context.Context, dirs []string) error {
-	var gits []string
-	for _, dir := range dirs {
-		gits = append(gits, dir+"/.git")
+	for i := range dirs {
+		dirs[i] += "/.git"
 	}
-	if err := w.remove(ctx, gits); err != nil {
+	if err := w.remove(ctx, dirs); err != nil {
 		return fmt.Errorf("remove nested repositories: %w", err)
 	}
 	return nil
@@ -72,16 +71,12 @@ func (w *Worktree) remove(ctx context.Context, paths []string) error {
 		if err == nil {
 			err = fstree.RemoveAt(ctx, dir, name)
 		}
-		if err != nil && !isGone(err) {
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
+		if err != nil && !gone {
 			return fmt.Errorf("%s: %w", quotePath(path), err)
 		}
 	}
 	return nil
-}
-
-// isGone says whether there is nothing at a path, or no directory on the way to it.
-func isGone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
 // RemoveAll is [fstree.RemoveAll].

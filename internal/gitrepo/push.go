@@ -1,15 +1,16 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Push sends a branch of the person's repository to the remote that their own
@@ -33,13 +34,13 @@ func (r *Repo) Push(ctx context.Context, branch string) (remote string, err erro
 		},
 		personal: true,
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		return remote, nil
+	case ctx.Err() == nil:
+		err = pushError(remote, branch, err)
 	}
-	if ctx.Err() != nil {
-		return "", fmt.Errorf("push %s: %w", branch, err)
-	}
-	return "", pushError(remote, branch, err)
+	return "", err
 }
 
 // PushRemote is the remote that a branch is pushed to: what git's own settings
@@ -49,51 +50,40 @@ func (r *Repo) PushRemote(ctx context.Context, branch string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, key := range []string{
-		"branch." + branch + ".pushRemote", "remote.pushDefault", "branch." + branch + ".remote",
-	} {
-		out, err := r.refs(ctx, call{args: []string{"config", "--get", key}, personal: true})
-		if err != nil && exitCode(err) != 1 {
-			return "", fmt.Errorf("read %s: %w", key, err)
-		}
-		if name := strings.TrimSpace(string(out)); slices.Contains(remotes, name) {
+	out, err := r.refs(ctx, call{
+		args: []string{"for-each-ref", "--format=%(push:remotename)", branchRef(branch)}, personal: true,
+	})
+	if err != nil {
+		return "", fmt.Errorf("find the remote of %s: %w", branch, err)
+	}
+	for _, name := range []string{strings.TrimSpace(string(out)), "origin"} {
+		if slices.Contains(remotes, name) {
 			return name, nil
 		}
 	}
-	switch {
-	case slices.Contains(remotes, "origin"):
-		return "origin", nil
-	case len(remotes) == 1:
-		return remotes[0], nil
+	if len(remotes) > 1 {
+		return "", &run.UserError{
+			Message: "the remote to push to is unclear: there are " + strings.Join(remotes, ", "),
+			Hint:    "choose one with git config remote.pushDefault NAME",
+		}
 	}
-	return "", &run.UserError{
-		Message: "the remote to push to is unclear: there are " + strings.Join(remotes, ", "),
-		Hint:    "choose one with git config remote.pushDefault NAME",
-	}
+	return remotes[0], nil
 }
 
 // Remotes lists the remotes of the person's repository; a repository without one
 // is a *run.UserError.
 func (r *Repo) Remotes(ctx context.Context) ([]string, error) {
-	remotes, err := r.remotes(ctx)
+	out, err := r.refs(ctx, call{args: []string{"remote"}, personal: true})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list remotes: %w", err)
 	}
+	remotes := strings.Fields(string(out))
 	if len(remotes) == 0 {
 		return nil, &run.UserError{
 			Message: "there is no remote to push to", Hint: "add one with git remote add origin URL, or omit --push",
 		}
 	}
 	return remotes, nil
-}
-
-// remotes are those of the person's repository, none where it has none.
-func (r *Repo) remotes(ctx context.Context) ([]string, error) {
-	out, err := r.refs(ctx, call{args: []string{"remote"}, personal: true})
-	if err != nil {
-		return nil, fmt.Errorf("list remotes: %w", err)
-	}
-	return strings.Fields(string(out)), nil
 }
 
 // pushError says why a push failed, and what to do.
@@ -117,7 +107,6 @@ func pushError(remote, branch string, err error) error {
 
 // pushReason is the gist of what git said on stderr, on one line.
 func pushReason(said string) string {
-	const most = 300
 	var lines []string
 	for line := range strings.Lines(said) {
 		line = strings.TrimSpace(line)
@@ -126,15 +115,12 @@ func pushReason(said string) string {
 		}
 	}
 	s := run.PrintableLine(strings.Join(lines, "; "))
-	s = regexp.MustCompile(`://[^/@\s]*@`).ReplaceAllString(s, "://") // a credential in the address
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	if s == "" {
-		return "git did not say why"
-	}
-	return s
+	s = credential().ReplaceAllString(s, "://")
+	return strs.Cut(cmp.Or(s, "git did not say why"), 300)
 }
+
+// credential is one in an address.
+var credential = strs.Lazy(`://[^/@\s]*@`)
 
 // personalEnv is the person's own environment, without what would lead git to
 // another repository.

@@ -1,10 +1,11 @@
 package gitrepo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,9 +21,9 @@ type Repo struct {
 	// config holds options that outrank the repository's own configuration.
 	config []string
 	remote Remote
-	// excludes is a file of the rules that the person's git adds to those of .gitignore
-	// files, "" for none.
+	// excludes is the file of the rules that the person has for all their repositories.
 	excludes string
+	forked   bool
 }
 
 // refs runs git on the repository's own git dir: plumbing that reads and moves
@@ -48,7 +49,7 @@ func (r *Repo) Head(ctx context.Context) (branch string, oid OID, err error) {
 	if len(lines) < 2 {
 		return "", "", fmt.Errorf("head: git rev-parse answered %s", quote(string(out)))
 	}
-	if oid, err = ParseOID(lines[0]); err != nil {
+	if oid, err = parseOID(lines[0]); err != nil {
 		return "", "", fmt.Errorf("head: %w", err)
 	}
 	branch, attached := strings.CutPrefix(lines[1], "refs/heads/")
@@ -75,7 +76,7 @@ func (r *Repo) Resolve(ctx context.Context, ref string) (OID, error) {
 	if err != nil {
 		return "", fmt.Errorf("resolve %s: %w", quotePath(ref), err)
 	}
-	return ParseOID(strings.TrimSpace(string(out)))
+	return parseOID(strings.TrimSpace(string(out)))
 }
 
 // CommitInfo is what a commit says.
@@ -91,27 +92,33 @@ type CommitInfo struct {
 	Subject, Body string
 }
 
-// Person is an author or committer.
+// Person is an author.
 type Person struct {
 	Name, Email string
 }
 
-// CommitInfo reads one commit.
+// CommitInfo reads one commit. ErrNotFound where there is none.
 func (r *Repo) CommitInfo(ctx context.Context, oid OID) (CommitInfo, error) {
-	if !oid.Valid() {
-		return CommitInfo{}, fmt.Errorf("commit %s: %w", quote(string(oid)), ErrNotFound)
+	if _, err := r.TreeOf(ctx, oid); err != nil {
+		return CommitInfo{}, err
 	}
-	data, err := r.read(ctx, kindCommit, string(oid), maxCommit)
-	if err != nil {
-		return CommitInfo{}, fmt.Errorf("read commit: %w", err)
+	infos, err := r.log(ctx, "--no-walk", string(oid))
+	if err != nil || len(infos) == 0 {
+		return CommitInfo{}, fmt.Errorf("read commit %s: %w", oid, err)
 	}
-	return parseCommit(oid, data)
+	return infos[0], nil
 }
 
-// TreeOf returns the tree of a commit.
-func (r *Repo) TreeOf(ctx context.Context, commit OID) (OID, error) {
-	info, err := r.CommitInfo(ctx, commit)
-	return info.Tree, err
+// TreeOf returns the tree of a commit. ErrNotFound where there is none.
+func (r *Repo) TreeOf(ctx context.Context, commit OID) (tree OID, err error) {
+	err = ErrNotFound
+	if commit.Valid() {
+		tree, err = r.find(ctx, kindTree, string(commit)+"^{commit}^{tree}", nil)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read commit %s: %w", quotePath(string(commit)), err)
+	}
+	return tree, nil
 }
 
 // HasTree says whether a tree is stored here.
@@ -119,7 +126,7 @@ func (r *Repo) HasTree(ctx context.Context, tree OID) (bool, error) {
 	if !tree.Valid() {
 		return false, nil
 	}
-	_, err := r.find(ctx, kindTree, string(tree)+"^{tree}")
+	_, err := r.find(ctx, kindTree, string(tree)+"^{tree}", nil)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -145,74 +152,34 @@ func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
 	if !to.Valid() || (from != "" && !from.Valid()) {
 		return nil, fmt.Errorf("log %s..%s: %w", quote(string(from)), quote(string(to)), ErrNotFound)
 	}
-	args := []string{"rev-list", "--topo-order", string(to)}
+	args := []string{"--topo-order", string(to)}
 	if from != "" {
 		args = append(args, "^"+string(from))
 	}
-	out, err := r.refs(ctx, call{args: append(args, "--")})
+	return r.log(ctx, args...)
+}
+
+func (r *Repo) log(ctx context.Context, args ...string) (infos []CommitInfo, err error) {
+	out, err := r.call(ctx, call{
+		args: append([]string{"log", "-z", "--encoding=UTF-8", "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%B"}, args...),
+	})
 	if err != nil {
 		return nil, fmt.Errorf("log: %w", err)
 	}
-	var infos []CommitInfo
-	for name := range strings.FieldsSeq(string(out)) {
-		info, err := r.CommitInfo(ctx, OID(name))
-		if err != nil {
-			return nil, fmt.Errorf("log: %w", err)
+	for f := range slices.Chunk(strings.Split(string(out), "\x00"), 7) {
+		if len(f) < 7 {
+			break // after the last one
 		}
+		info := CommitInfo{OID: OID(f[0]), Tree: OID(f[1]), Author: Person{Name: f[3], Email: f[4]}}
+		for parent := range strings.FieldsSeq(f[2]) {
+			info.Parents = append(info.Parents, OID(parent))
+		}
+		info.When, _ = time.Parse(time.RFC3339, f[5]) // some commits have no sound date
+		subject, body, _ := strings.Cut(strings.TrimLeft(f[6], "\n"), "\n")
+		info.Subject, info.Body = strings.TrimSpace(subject), strings.Trim(body, "\n")
 		infos = append(infos, info)
 	}
 	return infos, nil
-}
-
-func parseCommit(oid OID, data []byte) (CommitInfo, error) {
-	info := CommitInfo{OID: oid}
-	head, message, _ := strings.Cut(string(data), "\n\n")
-	for line := range strings.SplitSeq(head, "\n") {
-		key, value, _ := strings.Cut(line, " ")
-		switch key {
-		case "tree":
-			info.Tree = OID(value)
-		case "parent":
-			info.Parents = append(info.Parents, OID(value))
-		case "author":
-			info.Author, info.When = parseSignature(value)
-		}
-	}
-	if !info.Tree.Valid() {
-		return CommitInfo{}, fmt.Errorf("commit %s names no tree", oid)
-	}
-	for _, p := range info.Parents {
-		if !p.Valid() {
-			return CommitInfo{}, fmt.Errorf("commit %s names a broken parent", oid)
-		}
-	}
-	subject, body, _ := strings.Cut(strings.TrimLeft(message, "\n"), "\n")
-	info.Subject = strings.TrimSpace(subject)
-	info.Body = strings.Trim(body, "\n")
-	return info, nil
-}
-
-// parseSignature reads "Name <email> seconds zone" as leniently as git does.
-func parseSignature(s string) (Person, time.Time) {
-	name, rest, _ := strings.Cut(s, "<")
-	email, when, _ := strings.Cut(rest, ">")
-	who := Person{Name: strings.TrimSpace(name), Email: email}
-	fields := strings.Fields(when)
-	if len(fields) == 0 {
-		return who, time.Time{}
-	}
-	seconds, err := strconv.ParseInt(fields[0], 10, 64)
-	if err != nil {
-		return who, time.Time{}
-	}
-	at := time.Unix(seconds, 0).UTC()
-	if len(fields) > 1 {
-		if zone, err := time.Parse("-0700", fields[1]); err == nil {
-			_, offset := zone.Zone()
-			at = at.In(time.FixedZone("", offset))
-		}
-	}
-	return who, at
 }
 
 // CommitSpec describes a commit to make.
@@ -221,9 +188,8 @@ type CommitSpec struct {
 	Parents []OID
 	// Message is the whole message; a missing line feed at its end is added.
 	Message string
-	// Author made the change, Committer the commit; no committer means the
-	// author.
-	Author, Committer Person
+	// Author made the change, and the commit.
+	Author Person
 	// When is the date of both, kept in seconds and with its zone.
 	When time.Time
 }
@@ -240,36 +206,23 @@ func (r *Repo) CommitTree(ctx context.Context, spec CommitSpec) (OID, error) {
 	if !spec.Tree.Valid() {
 		return "", fmt.Errorf("commit: tree %s: %w", quote(string(spec.Tree)), ErrNotFound)
 	}
-	committer := spec.Committer
-	if committer == (Person{}) {
-		committer = spec.Author
-	}
-	if spec.When.IsZero() {
-		return "", errors.New("commit: a time is needed")
-	}
-	var env []string
-	for _, who := range []struct {
-		role string
-		Person
-	}{{"AUTHOR", spec.Author}, {"COMMITTER", committer}} {
-		name := printable(who.Name)
-		if name == "" {
-			return "", fmt.Errorf("commit: the %s has no name", strings.ToLower(who.role))
-		}
-		env = append(env, "GIT_"+who.role+"_NAME="+name, "GIT_"+who.role+"_EMAIL="+printable(who.Email),
-			fmt.Sprintf("GIT_%s_DATE=@%d %s", who.role, spec.When.Unix(), spec.When.Format("-0700")))
-	}
+	name, email := printable(spec.Author.Name), printable(spec.Author.Email)
 	message := strings.ToValidUTF8(strings.ReplaceAll(spec.Message, "\x00", ""), "\uFFFD")
-	if strings.TrimSpace(message) == "" {
-		return "", errors.New("commit: the message is empty")
+	if name == "" || strings.TrimSpace(message) == "" || spec.When.IsZero() {
+		return "", errors.New("commit: it needs an author with a name, a time and a message")
 	}
+	date := fmt.Sprintf("@%d %s", spec.When.Unix(), spec.When.Format("-0700"))
 	out, err := r.call(ctx, call{
-		args: append(args, string(spec.Tree)), env: env, stdin: strings.NewReader(strings.TrimRight(message, "\n") + "\n"),
+		args: append(args, string(spec.Tree)), stdin: strings.NewReader(strings.TrimRight(message, "\n") + "\n"),
+		env: []string{
+			"GIT_AUTHOR_NAME=" + name, "GIT_AUTHOR_EMAIL=" + email, "GIT_AUTHOR_DATE=" + date,
+			"GIT_COMMITTER_NAME=" + name, "GIT_COMMITTER_EMAIL=" + email, "GIT_COMMITTER_DATE=" + date,
+		},
 	})
 	if err != nil {
 		return "", fmt.Errorf("commit: %w", err)
 	}
-	return ParseOID(strings.TrimSpace(string(out)))
+	return parseOID(strings.TrimSpace(string(out)))
 }
 
 // printable is a name or an address without what git gives a meaning to.
@@ -290,22 +243,16 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 	if !ValidRef(ref) {
 		return fmt.Errorf("update %s: not a full ref name", quote(ref))
 	}
-	for _, oid := range []OID{newOID, oldOID} {
-		if oid != "" && !oid.Valid() {
+	for _, oid := range []OID{cmp.Or(newOID, oldOID), cmp.Or(oldOID, noOID)} {
+		if !oid.Valid() {
 			return fmt.Errorf("update %s: %s is not an object name", ref, quote(string(oid)))
 		}
-	}
-	if newOID == "" && oldOID == "" {
-		return nil
 	}
 	args := []string{"update-ref", "--no-deref"}
 	if newOID == "" {
 		args = append(args, "-d", "--end-of-options", ref, string(oldOID))
 	} else {
-		if oldOID == "" {
-			oldOID = noOID
-		}
-		args = append(args, "-m", "ralph", "--end-of-options", ref, string(newOID), string(oldOID))
+		args = append(args, "-m", "ralph", "--end-of-options", ref, string(newOID), string(cmp.Or(oldOID, noOID)))
 	}
 	_, err := r.refs(ctx, call{args: args, env: []string{
 		// For the reflog.
@@ -315,82 +262,8 @@ func (r *Repo) UpdateRef(ctx context.Context, ref string, newOID, oldOID OID) er
 		return nil
 	}
 	// Whatever git calls it: a ref that is elsewhere is stale.
-	at, readErr := r.refs(ctx, call{args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", ref}})
-	if readErr != nil && exitCode(readErr) != 1 {
-		return fmt.Errorf("update %s: %w", ref, err)
-	}
-	if oldOID == noOID {
-		oldOID = ""
-	}
-	if OID(strings.TrimSpace(string(at))) != oldOID {
-		return fmt.Errorf("update %s: %w", ref, ErrStale)
+	if at, readErr := r.Resolve(ctx, ref); readErr == nil && at != oldOID || errors.Is(readErr, ErrNotFound) && oldOID != "" {
+		err = ErrStale
 	}
 	return fmt.Errorf("update %s: %w", ref, err)
-}
-
-// ReadFile returns the content of the regular file at path in a commit or
-// tree. ErrNotFound where there is none (a directory, link or submodule is
-// none), ErrTooLarge where it is larger than limit bytes.
-func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
-	data, err := r.readFile(ctx, treeish, path, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", quotePath(path), err)
-	}
-	return data, nil
-}
-
-// Names lists what lies directly in a tree, in git's order; names of directories end
-// in "/".
-func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
-	items, err := r.items(ctx, tree)
-	if err != nil {
-		return nil, fmt.Errorf("list a tree: %w", err)
-	}
-	names := make([]string, len(items))
-	for i, item := range items {
-		names[i] = item.name
-		if item.isDir() {
-			names[i] += "/"
-		}
-	}
-	return names, nil
-}
-
-// NamesIn is [Repo.Names] of a directory in a commit or tree; it has none where there is
-// no such directory.
-func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, error) {
-	item, err := r.lookup(ctx, treeish, dir)
-	if errors.Is(err, ErrNotFound) || err == nil && !item.isDir() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r.Names(ctx, item.oid)
-}
-
-// ModeOf is the mode of what a tree or commit has at a path: that of a file, or 040000 for a
-// directory. ErrNotFound where there is nothing.
-func (r *Repo) ModeOf(ctx context.Context, treeish OID, path string) (uint32, error) {
-	item, err := r.lookup(ctx, treeish, path)
-	return item.mode, err
-}
-
-func (r *Repo) readFile(ctx context.Context, treeish OID, path string, limit int64) ([]byte, error) {
-	item, err := r.lookup(ctx, treeish, path)
-	if err != nil {
-		return nil, err
-	}
-	if item.mode&modeKind != ModeFile&modeKind {
-		return nil, ErrNotFound
-	}
-	return r.Blob(ctx, item.oid, limit)
-}
-
-// Blob returns the content of a blob of at most limit bytes.
-func (r *Repo) Blob(ctx context.Context, oid OID, limit int64) ([]byte, error) {
-	if !oid.Valid() {
-		return nil, fmt.Errorf("blob %s: %w", quote(string(oid)), ErrNotFound)
-	}
-	return r.read(ctx, kindBlob, string(oid), limit)
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +55,9 @@ type ruleFiles struct {
 }
 
 func (w *Worktree) newRules() (*ruleFiles, error) {
-	r := &ruleFiles{repo: w.repo, dir: w.index + ".rules", ignore: w.repo.excludes != "", left: w.MaxRuleTime}
-	if err := fstree.RemoveAll(r.dir); err != nil { // of a process that died
-		return nil, err
-	}
+	r := &ruleFiles{repo: w.repo, dir: w.index + ".rules", ignore: w.repo.top != "", left: w.MaxRuleTime}
 	r.asker = &helper{git: r.repo.git, call: r.call("check-ignore", "-z", "--stdin", "--no-index", "-v", "-n")}
-	return r, nil
+	return r, fstree.RemoveAll(r.dir) // of a process that died
 }
 
 // close takes the copies away.
@@ -100,15 +98,12 @@ func (r *ruleFiles) follow(dir *os.File, prefix, name string) error {
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	if info, err = fstat(f); err != nil || !info.isRegular() {
-		return err
-	}
-	if info.size > maxIgnoreSize {
-		return fmt.Errorf("more than %d bytes", maxIgnoreSize)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize))
+	data, err := io.ReadAll(io.LimitReader(f, maxIgnoreSize+1))
 	if err != nil {
 		return err
+	}
+	if len(data) > maxIgnoreSize {
+		return fmt.Errorf("more than %d bytes", maxIgnoreSize)
 	}
 	if r.bytes += int64(len(data)); r.bytes > maxIgnoreTree {
 		return tooMuchError(fmt.Sprintf("more than %d MiB of %s and %s files", maxIgnoreTree>>20, ignoreFile, attributesFile))
@@ -121,7 +116,7 @@ func (r *ruleFiles) follow(dir *os.File, prefix, name string) error {
 	return errors.Join(os.MkdirAll(to, 0o700), os.WriteFile(filepath.Join(to, name), data, 0o600))
 }
 
-// ignores says which of these untracked paths of one directory are ignored. Those of
+// ignores says which of these untracked paths are ignored. Those of
 // directories end in a slash. A path that a rule with "!" takes back in is false, and one that
 // no rule speaks of is missing.
 func (r *ruleFiles) ignores(ctx context.Context, paths []string) (map[string]bool, error) {
@@ -130,21 +125,16 @@ func (r *ruleFiles) ignores(ctx context.Context, paths []string) (map[string]boo
 		return ignored, nil
 	}
 	var question bytes.Buffer
+	made := ""
 	for _, p := range paths {
-		name, isDir := strings.CutSuffix(p, "/")
-		if isDir { // a rule may be for directories alone
-			name = filepath.Join(r.dir, name)
-		} else {
-			name = filepath.Join(r.dir, filepath.Dir(name))
-		}
-		if err := os.MkdirAll(name, 0o700); err != nil {
-			return nil, err
+		// A rule may be for directories alone.
+		if dir := filepath.Join(r.dir, p[:strings.LastIndexByte(p, '/')+1]); dir != made {
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return nil, err
+			}
+			made = dir
 		}
 		question.WriteString("./" + strings.TrimSuffix(p, "/") + "\x00") // a colon at the start has a meaning
-	}
-	send := func(w io.Writer) error {
-		_, err := w.Write(question.Bytes())
-		return err
 	}
 	receive := func(in *bufio.Reader) error {
 		for _, p := range paths {
@@ -162,7 +152,7 @@ func (r *ruleFiles) ignores(ctx context.Context, paths []string) (map[string]boo
 		}
 		return nil
 	}
-	err := r.compare(ctx, func(ctx context.Context) error { return r.asker.ask(ctx, send, receive) })
+	err := r.compare(ctx, func(ctx context.Context) error { return r.asker.ask(ctx, question.Bytes(), receive) })
 	return ignored, err
 }
 
@@ -183,19 +173,18 @@ func (r *ruleFiles) attributesOf(ctx context.Context, paths []string) (map[strin
 	}
 	all := map[string]attributes{}
 	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	for ; len(fields) >= 3; fields = fields[3:] {
-		path, value := fields[0], fields[2]
-		if value == "unspecified" {
-			continue
-		}
+	for f := range slices.Chunk(fields, 3) {
+		path, value := f[0], f[len(f)-1]
 		a := all[path]
-		switch fields[1] {
-		case "filter":
+		switch {
+		case value == "unspecified":
+			continue
+		case f[1] == "filter":
 			a.lfs = value == "lfs"
-		case "crlf", "text": // the first is what the second was called, which goes before
-			a.text = value
-		case "eol":
+		case f[1] == "eol":
 			a.eol = true
+		default: // "crlf" is what "text" was called, which goes before
+			a.text = value
 		}
 		all[path] = a
 	}

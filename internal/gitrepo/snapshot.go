@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/org/ralph-action/internal/fstree"
 )
 
@@ -56,21 +54,15 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	root, err := openDir(w.dir)
-	if err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
-	}
-	defer func() { _ = root.Close() }()
 	s := &snapper{
-		w: w, old: old,
-		state: make([]entryState, len(old.entries)), entries: slices.Clone(old.entries),
-		wanted: map[string]bool{},
+		w: w, old: old, found: make([]bool, len(old.entries)), entries: slices.Clone(old.entries),
+		unseen: map[string]bool{}, wanted: map[string]bool{},
 	}
 	if s.rules, err = w.newRules(); err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.rules.close()) }()
-	tree, err := s.take(ctx, root)
+	tree, err := s.take(ctx)
 	if tooMuch, ok := errors.AsType[tooMuchError](err); ok && ctx.Err() == nil {
 		return Snapshot{Tree: old.tree, Refused: []Refusal{{".", string(tooMuch)}}}, nil
 	}
@@ -81,13 +73,25 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	return Snapshot{Tree: tree, Refused: s.refused, LeftOut: s.leftOut, Nested: s.nested}, nil
 }
 
-// take walks the directory, and then makes the tree of what it found.
-func (s *snapper) take(ctx context.Context, root *os.File) (OID, error) {
-	if err := s.dir(ctx, root, "", 0); err != nil {
+// take walks the directory, reads what may have changed, and then makes the tree of it.
+func (s *snapper) take(ctx context.Context) (OID, error) {
+	root, err := openDir(s.w.dir)
+	if err != nil {
 		return "", err
 	}
-	full, err := s.w.repo.full(s.newBytes+int64(s.newFiles)*block, s.w.MaxFork)
-	if full && err == nil {
+	defer func() { _ = root.Close() }()
+	err = s.readRules(root, "")
+	if err == nil {
+		err = fstree.Walk(ctx, s.w.dir, func(e fstree.Entry) error { return s.visit(ctx, e) })
+	}
+	if err == nil {
+		err = s.sift(ctx)
+	}
+	full := false
+	if err == nil && len(s.unread) > 0 {
+		full, err = s.w.repo.full(s.newBytes+int64(s.newFiles)*block, s.w.MaxFork)
+	}
+	if full {
 		err = tooMuchError(fmt.Sprintf("more than %d MiB in what this run has kept of its attempts", s.w.MaxFork>>20))
 	}
 	if err == nil {
@@ -104,51 +108,40 @@ type tooMuchError string
 
 func (e tooMuchError) Error() string { return string(e) }
 
-// entryState is what the walk found out about an entry of the old index.
-type entryState uint8
-
-const (
-	// gone: not on disk.
-	gone entryState = iota
-	// found: on disk, the same or changed.
-	found
-	// held: kept as it was, whatever is on disk.
-	held
-)
-
 // snapper is one walk.
 type snapper struct {
 	w   *Worktree
 	old *index
-	// entries are the old ones with their new content and stamps; state says
-	// which of them remain.
+	// entries are the old ones with their new content and stamps; found says which of them
+	// are on disk.
 	entries []entry
-	state   []entryState
+	found   []bool
 	added   []entry
 	// restamped: some entry has another stamp.
 	restamped bool
 	refused   []Refusal
 	leftOut   []Refusal
-	// refusedDirs are the directories of the tree that were not entered.
-	refusedDirs []string
-	nested      []string
-	seen        int
+	// unseen are the files and directories of the tree that were refused: they are kept, with
+	// all below.
+	unseen map[string]bool
+	nested []string
+	seen   int
+	// fresh are untracked files of which it is open whether they are ignored.
+	fresh []foundFile
 	// unread are the files to read once the walk has shown that they are not too
 	// many; newFiles and newBytes are what they would add.
-	unread     []unreadFile
+	unread     []foundFile
 	newFiles   int
 	newBytes   int64
 	rules      *ruleFiles
 	attributes map[string]attributes
-	// unfollowed are the files of rules that were refused.
-	unfollowed map[string]bool
 	// wanted are the directories that the rules take back in, and what lies below them.
 	wanted map[string]bool
 }
 
-// unreadFile is a file that is new or may have changed; i is its place in the old
+// foundFile is a file that is new or may have changed; i is its place in the old
 // index if it is tracked.
-type unreadFile struct {
+type foundFile struct {
 	path    string
 	i       int
 	tracked bool
@@ -156,20 +149,15 @@ type unreadFile struct {
 }
 
 func (s *snapper) refuse(path, reason string) {
-	if _, isDir := s.old.dirs[path]; isDir {
-		s.refusedDirs = append(s.refusedDirs, path)
+	_, isFile := s.old.byPath[path]
+	if _, isDir := s.old.dirs[path]; isDir || isFile {
+		s.unseen[path] = true
 	}
 	switch {
 	case len(s.refused) < maxRefusals-1:
 		s.refused = append(s.refused, Refusal{quotePath(path), reason})
 	case len(s.refused) == maxRefusals-1:
 		s.refused = append(s.refused, Refusal{".", "more was refused than is listed here"})
-	}
-}
-
-func (s *snapper) leaveOut(path, what string) {
-	if len(s.leftOut) < maxRefusals {
-		s.leftOut = append(s.leftOut, Refusal{quotePath(path), what})
 	}
 }
 
@@ -195,7 +183,7 @@ func madeByTools(dir *os.File, name string) string {
 	if err != nil || !info.isRegular() {
 		return ""
 	}
-	f, _, err := openAt(dir, "CACHEDIR.TAG", info)
+	f, _, err := contentAt(dir, "CACHEDIR.TAG", info)
 	if err != nil {
 		return ""
 	}
@@ -207,155 +195,171 @@ func madeByTools(dir *os.File, name string) string {
 	return "a cache"
 }
 
-func (s *snapper) dir(ctx context.Context, dir *os.File, prefix string, depth int) error {
-	first := true
-	return eachBatch(ctx, dir, func(names []string) error {
-		for _, file := range []string{ignoreFile, attributesFile} {
-			// In a directory of more than one batch it may be in another one.
-			if first && (len(names) == batchSize || slices.Contains(names, file)) {
-				if err := s.readRules(dir, prefix, file); err != nil {
-					return err
-				}
-			}
-		}
-		first = false
-		if s.seen += len(names); s.seen > s.w.MaxFiles {
-			return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
-		}
-		stats := fstree.LstatAll(dir, names)
-		ignored, err := s.ignored(ctx, prefix, names, stats)
-		if err != nil {
+// visit decides what becomes of something on disk.
+func (s *snapper) visit(ctx context.Context, e fstree.Entry) error {
+	if e.Path == ".git" {
+		return fs.SkipDir
+	}
+	if s.seen++; s.seen > s.w.MaxFiles {
+		return tooMuchError(fmt.Sprintf("more than %d files", s.w.MaxFiles))
+	}
+	info := makeInfo(&e.Stat)
+	i, tracked := s.old.byPath[e.Path]
+	f := foundFile{e.Path, i, tracked, info}
+	switch {
+	case s.unseen[e.Path]: // rules that cannot be followed
+	case len(s.nested) < maxNested && s.nestedGit(e):
+		s.nested = append(s.nested, strings.TrimSuffix(e.Path, "/.git"))
+		return fs.SkipDir
+	case isDotGit(e.Name):
+		s.refuse(e.Path, "nested git repository")
+		return fs.SkipDir
+	case tracked && s.old.entries[i].Withheld:
+		if err := s.withheld(e, s.old.entries[i]); err != nil {
 			return err
 		}
-		for i, stat := range stats {
-			if errors.Is(stat.Err, fs.ErrNotExist) || (prefix == "" && names[i] == ".git") {
-				continue
-			}
-			if stat.Err != nil {
-				return stat.Err
-			}
-			if err := s.name(ctx, dir, prefix, names[i], makeInfo(&stat.Stat_t), ignored, depth); err != nil {
-				return err
-			}
+		return fs.SkipDir
+	case tracked && s.old.fresh(s.old.entries[i], info):
+		s.found[i] = true
+	case info.isDir():
+		return s.dir(ctx, e)
+	case tracked:
+		return s.later(f)
+	default:
+		if s.fresh = append(s.fresh, f); len(s.fresh) == maxFresh {
+			return s.sift(ctx)
 		}
-		return nil
-	})
-}
-
-// readRules reads a file of rules. One that cannot be followed is
-// refused, unless it is the repository's own.
-func (s *snapper) readRules(dir *os.File, prefix, name string) error {
-	err := s.rules.follow(dir, prefix, name)
-	if _, tooMuch := errors.AsType[tooMuchError](err); tooMuch || err == nil {
-		return err
-	}
-	path := prefix + name
-	i, tracked := s.old.byPath[path]
-	if !tracked || !s.unchanged(dir, name, s.old.entries[i]) {
-		s.refuseAt(path, fmt.Sprintf("its rules are not followed: %v", err), i, tracked)
-		if s.unfollowed == nil {
-			s.unfollowed = map[string]bool{}
-		}
-		s.unfollowed[path] = true
 	}
 	return nil
 }
 
-// ignored asks which of the untracked names of a directory are ignored; see [ruleFiles.ignores].
-func (s *snapper) ignored(
-	ctx context.Context, prefix string, names []string, stats []fstree.Stat,
-) (map[string]bool, error) {
-	var paths []string
-	for i, name := range names {
-		info := makeInfo(&stats[i].Stat_t)
-		path := prefix + name
-		if stats[i].Err == nil && s.untracked(path, info) && !isDotGit(name) && len(path) <= maxPathLength {
-			paths = append(paths, slashed(path, info))
+// maxFresh is of how many files at once it is found out whether they are ignored.
+const maxFresh = 4096
+
+// sift drops from the new files what is ignored or cannot be taken.
+func (s *snapper) sift(ctx context.Context) error {
+	fresh := slices.DeleteFunc(s.fresh, func(f foundFile) bool { return s.badPath(f.path) })
+	s.fresh = nil
+	paths := make([]string, len(fresh))
+	for i, f := range fresh {
+		paths[i] = f.path
+	}
+	ignored, err := s.rules.ignores(ctx, paths)
+	if err != nil {
+		return err
+	}
+	for _, f := range fresh {
+		switch {
+		case ignored[f.path] || s.badNew(f.path):
+		case s.old.inModule(f.path):
+			s.refuse(f.path, inSubmodule)
+		case slices.ContainsFunc(s.old.below(f.path), func(e entry) bool { return e.Withheld || e.Submodule != "" }):
+			s.refuse(f.path, "stands in the way of a file that is kept")
+		default:
+			if err := s.later(f); err != nil {
+				return err
+			}
 		}
 	}
-	return s.rules.ignores(ctx, paths)
+	return nil
 }
 
-// slashed is a path that ends in a slash if it is that of a directory.
-func slashed(path string, info fileInfo) string {
-	if info.isDir() {
-		return path + "/"
-	}
-	return path
-}
-
-func (s *snapper) untracked(path string, info fileInfo) bool {
-	_, tracked := s.old.byPath[path]
-	if info.isDir() {
-		_, tracked = s.old.dirs[path]
-	}
-	return !tracked
-}
-
-// unchanged says whether a file has the content of an entry.
-func (s *snapper) unchanged(dir *os.File, name string, e entry) bool {
-	info, err := lstatAt(dir, name)
-	if err != nil || !info.isRegular() || info.stamp.Size != e.Stat.Size {
+// badPath refuses a new path that is too long.
+func (s *snapper) badPath(path string) bool {
+	if len(path) <= maxPathLength {
 		return false
 	}
-	oid, _, err := hashAt(dir, name, info)
-	return err == nil && oid == e.OID
+	s.refuse(path, fmt.Sprintf("path longer than %d bytes", maxPathLength))
+	return true
 }
 
-func (s *snapper) name(
-	ctx context.Context, dir *os.File, prefix, name string, info fileInfo, ignored map[string]bool, depth int,
-) error {
-	path := prefix + name
+// badNew refuses a new file or directory with a name that cannot be taken.
+func (s *snapper) badNew(path string) bool {
+	_, name := splitPath(path)
+	reason := badName(name)
+	if reason != "" {
+		s.refuse(path, reason)
+	}
+	return reason != ""
+}
+
+// dir decides whether a directory is entered.
+func (s *snapper) dir(ctx context.Context, e fstree.Entry) error {
+	_, tracked := s.old.dirs[e.Path]
+	if !tracked {
+		if s.badPath(e.Path) {
+			return fs.SkipDir
+		}
+		ignored, err := s.rules.ignores(ctx, []string{e.Path + "/"})
+		if err != nil {
+			return err
+		}
+		leave, ruled := ignored[e.Path+"/"]
+		if leave || s.badNew(e.Path) {
+			return fs.SkipDir
+		}
+		if parent, _ := splitPath(e.Path); ruled || s.wanted[parent] {
+			s.wanted[e.Path] = true
+		}
+	}
+	if strings.Count(e.Path, "/") == maxDepth {
+		s.refuse(e.Path, fmt.Sprintf("nested deeper than %d directories", maxDepth))
+		return fs.SkipDir
+	}
+	sub, err := fstree.OpenDirAt(e.Dir, e.Name)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		s.refuse(e.Path, "is not readable")
+		return fs.SkipDir
+	case err != nil:
+		return err
+	}
+	defer func() { _ = sub.Close() }()
+	if !tracked && !s.wanted[e.Path] {
+		if what := madeByTools(sub, e.Name); what != "" {
+			if len(s.leftOut) < maxRefusals {
+				s.leftOut = append(s.leftOut, Refusal{quotePath(e.Path), what})
+			}
+			return fs.SkipDir
+		}
+	}
+	return s.readRules(sub, e.Path+"/")
+}
+
+// readRules reads a directory's files of rules. One that cannot be followed is
+// refused, unless it is the repository's own.
+func (s *snapper) readRules(dir *os.File, prefix string) error {
+	for _, name := range []string{ignoreFile, attributesFile} {
+		err := s.rules.follow(dir, prefix, name)
+		if _, tooMuch := errors.AsType[tooMuchError](err); tooMuch {
+			return err
+		}
+		if err != nil && !s.unchanged(dir, name, prefix+name) {
+			s.unseen[prefix+name] = true
+			s.refuse(prefix+name, fmt.Sprintf("its rules are not followed: %v", err))
+		}
+	}
+	return nil
+}
+
+// unchanged says whether a file has the content that the tree has at its path.
+func (s *snapper) unchanged(dir *os.File, name, path string) bool {
 	i, tracked := s.old.byPath[path]
-	if s.unfollowed[path] {
-		return nil
+	info, err := lstatAt(dir, name)
+	if err != nil || !tracked || !info.isRegular() || info.stamp.Size != s.old.entries[i].Stat.Size {
+		return false
 	}
-	if len(s.nested) < maxNested && s.nestedGit(prefix, name, info) {
-		s.nested = append(s.nested, strings.TrimSuffix(prefix, "/"))
-		return nil
+	c, _, err := contentAt(dir, name, info)
+	if err != nil {
+		return false
 	}
-	if isDotGit(name) {
-		s.refuseAt(path, "nested git repository", i, tracked)
-		return nil
-	}
-	if tracked && s.old.entries[i].Withheld {
-		return s.withheld(dir, path, name, i, info)
-	}
-	if tracked && s.old.fresh(s.old.entries[i], info) {
-		s.state[i] = found
-		return nil
-	}
-	if s.untracked(path, info) {
-		if leave, ruled := ignored[slashed(path, info)]; leave {
-			return nil
-		} else if parent, _ := splitPath(path); info.isDir() && (ruled || s.wanted[parent]) {
-			s.wanted[path] = true
-		}
-		if reason := badName(name); reason != "" {
-			s.refuse(path, reason)
-			return nil
-		}
-		if len(path) > maxPathLength {
-			s.refuse(path, fmt.Sprintf("path longer than %d bytes", maxPathLength))
-			return nil
-		}
-	}
-	if info.isDir() {
-		return s.subdir(ctx, dir, path, name, depth)
-	}
-	if reason := s.badFile(dir, path, name, info); reason != "" {
-		s.refuseAt(path, reason, i, tracked)
-		return nil
-	}
-	if !tracked && s.old.inModule(path) {
-		s.refuse(path, inSubmodule)
-		return nil
-	}
-	return s.later(unreadFile{path, i, tracked, info})
+	defer func() { _ = c.Close() }()
+	oid, err := c.name()
+	return err == nil && oid == s.old.entries[i].OID
 }
 
 // later notes a file to be read after the walk.
-func (s *snapper) later(f unreadFile) error {
+func (s *snapper) later(f foundFile) error {
 	switch {
 	case f.info.size > s.w.MaxFileSize: // refused, or as it was
 	case !f.tracked:
@@ -377,7 +381,7 @@ func (s *snapper) later(f unreadFile) error {
 // readAll reads what the walk has noted.
 func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 	// In order, so that each directory is opened once.
-	slices.SortFunc(s.unread, func(a, b unreadFile) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(s.unread, func(a, b foundFile) int { return strings.Compare(a.path, b.path) })
 	paths := make([]string, len(s.unread))
 	for i, f := range s.unread {
 		paths[i] = f.path
@@ -394,7 +398,7 @@ func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 		parent, name := splitPath(f.path)
 		dir, err := stack.find(parent)
 		if err != nil {
-			s.refuseAt(f.path, errChanged.Error(), f.i, f.tracked)
+			s.refuse(f.path, errChanged.Error())
 			continue
 		}
 		if err := s.read(ctx, dir, name, f); err != nil {
@@ -404,138 +408,72 @@ func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 	return nil
 }
 
-// nestedGit says whether name is what git init, git clone or git worktree leave
+// nestedGit says whether something is what git init, git clone or git worktree leave
 // in a directory. Whatever else some file system takes for that is refused, as
 // is what stands in place of a .git of the tree.
-func (s *snapper) nestedGit(prefix, name string, info fileInfo) bool {
-	if name != ".git" || !info.isDir() && !info.isRegular() {
+func (s *snapper) nestedGit(e fstree.Entry) bool {
+	if e.Name != ".git" || !e.IsDir() && !e.IsRegular() {
 		return false
 	}
-	_, file := s.old.byPath[prefix+name]
-	from, to := sortedBelow(s.old.entries, prefix+name)
-	return !file && from == to
+	_, file := s.old.byPath[e.Path]
+	return !file && len(s.old.below(e.Path)) == 0
 }
 
 const inSubmodule = "files within a submodule"
 
-// withheld deals with an entry that is never on disk.
-func (s *snapper) withheld(dir *os.File, path, name string, i int, info fileInfo) error {
-	s.state[i] = held
-	if s.old.entries[i].Mode != ModeSubmodule {
-		s.refuse(path, "stands where the repository has a link that is not exported")
-		return nil
-	}
-	if !info.isDir() {
-		s.refuse(path, "stands in place of a submodule")
-		return nil
-	}
-	sub, err := fstree.OpenDirAt(dir, name)
-	if errors.Is(err, fs.ErrPermission) {
-		s.refuse(path, "is not readable")
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = sub.Close() }()
-	if names, _ := sub.Readdirnames(1); len(names) > 0 {
-		s.refuse(path, inSubmodule)
+// withheld refuses what stands in the place of an entry that is never on disk.
+func (s *snapper) withheld(e fstree.Entry, was entry) error {
+	switch {
+	case was.Mode != ModeSubmodule:
+		s.refuse(e.Path, "stands where the repository has a link that is not exported")
+	case !e.IsDir():
+		s.refuse(e.Path, "stands in place of a submodule")
+	default:
+		empty, err := emptyDir(e.Dir, e.Name)
+		if errors.Is(err, fs.ErrPermission) {
+			s.refuse(e.Path, "is not readable")
+		} else if err != nil {
+			return err
+		} else if !empty {
+			s.refuse(e.Path, inSubmodule)
+		}
 	}
 	return nil
 }
 
-func (s *snapper) subdir(ctx context.Context, dir *os.File, path, name string, depth int) error {
-	if depth == maxDepth {
-		s.refuse(path, fmt.Sprintf("nested deeper than %d directories", maxDepth))
-		return nil
+// keeps says whether an entry that was not found is kept: it is never on disk, it is not the
+// run's to remove, or it lies where something was refused.
+func (s *snapper) keeps(e entry) bool {
+	if e.Withheld || e.Submodule != "" {
+		return true
 	}
-	sub, err := fstree.OpenDirAt(dir, name)
-	switch {
-	case errors.Is(err, fs.ErrPermission):
-		s.refuse(path, "is not readable")
-		return nil
-	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, fs.ErrNotExist):
-		s.refuse(path, errChanged.Error())
-		return nil
-	case err != nil:
-		return err
-	}
-	defer func() { _ = sub.Close() }()
-	if _, tracked := s.old.dirs[path]; !tracked && !s.wanted[path] {
-		if what := madeByTools(sub, name); what != "" {
-			s.leaveOut(path, what)
-			return nil
+	for path := range prefixes(e.Path) {
+		if s.unseen[path] {
+			return true
 		}
 	}
-	return s.dir(ctx, sub, path+"/", depth+1)
-}
-
-// badFile says why a file cannot be taken, or "".
-func (s *snapper) badFile(dir *os.File, path, name string, info fileInfo) string {
-	switch {
-	case info.isLink():
-		target, err := readlinkAt(dir, name)
-		if err != nil {
-			return errChanged.Error()
-		}
-		return badTarget(path, target)
-	case !info.isRegular():
-		return info.kindName()
-	case info.links > 1:
-		return "hard link: its content may lie outside of the tree"
-	default:
-		return ""
-	}
-}
-
-func (s *snapper) tooLarge(info fileInfo) string {
-	return fmt.Sprintf("%d bytes; the limit is %d", info.size, s.w.MaxFileSize)
-}
-
-// refuseAt refuses what stands at the path of an entry, if it is tracked, and
-// keeps the entry.
-func (s *snapper) refuseAt(path, reason string, i int, tracked bool) {
-	s.refuse(path, reason)
-	if tracked {
-		s.state[i] = held
-	}
+	return false
 }
 
 // finish makes the tree of what the walk found.
 func (s *snapper) finish(ctx context.Context) (OID, error) {
-	// What lies below something refused was not seen, and is kept.
-	for _, path := range s.refusedDirs {
-		from, to := sortedBelow(s.old.entries, path)
-		for i := from; i < to; i++ {
-			if s.state[i] == gone {
-				s.state[i] = held
-			}
-		}
-	}
-	for i, e := range s.old.entries {
-		if e.Withheld || e.Submodule != "" && s.state[i] == gone {
-			s.state[i] = held
-		}
-	}
-	s.dropConflicts()
-	s.dropTwins()
-
 	result := make([]entry, 0, len(s.entries)+len(s.added))
 	var removed, put []TreeEdit // a file may go where a directory comes
 	for i, e := range s.entries {
 		was := s.old.entries[i]
-		switch s.state[i] {
-		case gone:
-			removed = append(removed, TreeEdit{Path: e.Path, Remove: true})
-		case held:
-			result = append(result, was)
-		case found:
+		switch {
+		case s.found[i]:
 			result = append(result, e)
 			if e.OID != was.OID || e.Mode != was.Mode {
 				put = append(put, TreeEdit{Path: e.Path, Mode: e.Mode, OID: e.OID})
 			}
+		case s.keeps(was):
+			result = append(result, was)
+		default:
+			removed = append(removed, TreeEdit{Path: e.Path, Remove: true})
 		}
 	}
+	s.dropTwins(result)
 	for _, e := range s.added {
 		put = append(put, TreeEdit{Path: e.Path, Mode: e.Mode, OID: e.OID})
 	}
@@ -550,37 +488,4 @@ func (s *snapper) finish(ctx context.Context) (OID, error) {
 		return "", err
 	}
 	return tree, s.w.save(result, tree)
-}
-
-// dropConflicts refuses new files that stand where a kept one needs a
-// directory, and those below a kept file.
-func (s *snapper) dropConflicts() {
-	if len(s.added) == 0 {
-		return
-	}
-	kept := map[string]bool{}  // kept files
-	needs := map[string]bool{} // the directories they lie in
-	for i, state := range s.state {
-		if state != held {
-			continue
-		}
-		path := s.old.entries[i].Path
-		kept[path] = true
-		for dir, _ := splitPath(path); dir != "" && !needs[dir]; dir, _ = splitPath(dir) {
-			needs[dir] = true
-		}
-	}
-	if len(kept) == 0 {
-		return
-	}
-	s.added = slices.DeleteFunc(s.added, func(e entry) bool {
-		clash := needs[e.Path]
-		for dir, _ := splitPath(e.Path); dir != "" && !clash; dir, _ = splitPath(dir) {
-			clash = kept[dir]
-		}
-		if clash {
-			s.refuse(e.Path, "stands in the way of a file that is kept")
-		}
-		return clash
-	})
 }

@@ -2,11 +2,13 @@ package gitrepo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1" // #nosec G505 -- git's object names are SHA-1
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,12 +38,9 @@ func parseTree(data []byte) ([]treeItem, error) {
 	for len(data) > 0 {
 		head, rest, ok := bytes.Cut(data, []byte{0})
 		mode, name, ok2 := strings.Cut(string(head), " ")
-		if !ok || !ok2 || name == "" || strings.Contains(name, "/") || len(rest) < sha1.Size {
-			return nil, errors.New("the tree object is broken")
-		}
 		m, err := strconv.ParseUint(mode, 8, 32)
-		if err != nil {
-			return nil, fmt.Errorf("the tree object is broken: mode %s", quote(mode))
+		if !ok || !ok2 || err != nil || name == "" || strings.Contains(name, "/") || len(rest) < sha1.Size {
+			return nil, errors.New("the tree object is broken")
 		}
 		items = append(items, treeItem{mode: uint32(m), name: name, oid: OID(hex.EncodeToString(rest[:sha1.Size]))})
 		data = rest[sha1.Size:]
@@ -49,60 +48,90 @@ func parseTree(data []byte) ([]treeItem, error) {
 	return items, nil
 }
 
-// entry is one file of a whole tree, and what the host knows of its copy on
-// disk. The names of the fields are written to the file of an index.
-type entry struct {
-	Path string
-	Mode uint32
-	OID  OID
-	// Withheld entries are part of the tree and never of the directory.
-	Withheld bool
-	// Submodule is the path of the one that the file is of, "" for none.
-	Submodule string
-	// Filled: the copy holds what Git LFS keeps for the file.
-	Filled bool
-	Stat   fileStamp
-}
-
-// listTree lists every file of a tree, sorted by path.
-func (s *store) listTree(ctx context.Context, tree OID) ([]entry, error) {
-	out, err := s.call(ctx, call{args: []string{"ls-tree", "-r", "-z", "--full-tree", string(tree)}})
+// items lists a tree or that of a commit.
+func (s *store) items(ctx context.Context, treeish OID) ([]treeItem, error) {
+	if !treeish.Valid() {
+		return nil, fmt.Errorf("tree %s: %w", quote(string(treeish)), ErrNotFound)
+	}
+	data, err := s.read(ctx, kindTree, string(treeish)+"^{tree}", maxTree)
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]entry, 0, bytes.Count(out, []byte{0}))
-	for record := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if record == "" {
-			continue
-		}
-		head, path, ok := strings.Cut(record, "\t")
-		fields := strings.Fields(head)
-		if !ok || len(fields) != 3 || !OID(fields[2]).Valid() {
-			return nil, fmt.Errorf("git ls-tree: answered %s", quote(record))
-		}
-		mode, err := strconv.ParseUint(fields[0], 8, 32)
-		if err != nil {
-			return nil, fmt.Errorf("git ls-tree: answered %s", quote(record))
-		}
-		entries = append(entries, entry{Path: path, Mode: uint32(mode), OID: OID(fields[2])})
-	}
-	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.Path, b.Path) })
-	return entries, nil
+	return parseTree(data)
 }
 
-// Files lists the paths of the regular files of a tree, in order.
-func (r *Repo) Files(ctx context.Context, tree OID) ([]string, error) {
-	entries, err := r.listTree(ctx, tree)
-	if err != nil {
-		return nil, fmt.Errorf("list the files of a tree: %w", err)
+// lookup finds what a tree or commit has at a path. ErrNotFound where that is nothing.
+func (s *store) lookup(ctx context.Context, treeish OID, path string) (treeItem, error) {
+	at := treeItem{mode: modeDir, oid: treeish}
+	for name := range strings.SplitSeq(path, "/") {
+		if !at.isDir() {
+			return treeItem{}, ErrNotFound
+		}
+		items, err := s.items(ctx, at.oid)
+		if err != nil {
+			return treeItem{}, err
+		}
+		i := slices.IndexFunc(items, func(i treeItem) bool { return i.name == name })
+		if i < 0 {
+			return treeItem{}, ErrNotFound
+		}
+		at = items[i]
 	}
-	paths := make([]string, 0, len(entries))
-	for _, e := range entries {
-		if e.Mode&modeKind == ModeFile&modeKind {
-			paths = append(paths, e.Path)
+	return at, nil
+}
+
+// ReadFile returns the content of the regular file at path in a commit or
+// tree. ErrNotFound where there is none (a directory, link or submodule is
+// none), ErrTooLarge where it is larger than limit bytes.
+func (r *Repo) ReadFile(ctx context.Context, treeish OID, path string, limit int64) (data []byte, err error) {
+	item, err := r.lookup(ctx, treeish, path)
+	if err == nil && item.mode&modeKind != ModeFile&modeKind {
+		err = ErrNotFound
+	}
+	if err == nil {
+		data, err = r.Blob(ctx, item.oid, limit)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", quotePath(path), err)
+	}
+	return data, nil
+}
+
+// Names lists what lies directly in a tree, in git's order; names of directories end
+// in "/".
+func (r *Repo) Names(ctx context.Context, tree OID) ([]string, error) {
+	items, err := r.items(ctx, tree)
+	if err != nil {
+		return nil, fmt.Errorf("list a tree: %w", err)
+	}
+	names := make([]string, len(items))
+	for i, item := range items {
+		names[i] = item.name
+		if item.isDir() {
+			names[i] += "/"
 		}
 	}
-	return paths, nil
+	return names, nil
+}
+
+// NamesIn is [Repo.Names] of a directory in a commit or tree; it has none where there is
+// no such directory.
+func (r *Repo) NamesIn(ctx context.Context, treeish OID, dir string) ([]string, error) {
+	item, err := r.lookup(ctx, treeish, dir)
+	if errors.Is(err, ErrNotFound) || err == nil && !item.isDir() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Names(ctx, item.oid)
+}
+
+// ModeOf is the mode of what a tree or commit has at a path: that of a file, or 040000 for a
+// directory. ErrNotFound where there is nothing.
+func (r *Repo) ModeOf(ctx context.Context, treeish OID, path string) (uint32, error) {
+	item, err := r.lookup(ctx, treeish, path)
+	return item.mode, err
 }
 
 // TreeEdit puts one file into a tree or takes a file or directory out of it.
@@ -122,166 +151,100 @@ type TreeEdit struct {
 // A file put where a directory is replaces it, and the other way round.
 // Directories left empty disappear. An empty base is the empty tree.
 func (r *Repo) TreeWith(ctx context.Context, base OID, edits []TreeEdit) (OID, error) {
-	root := &treeNode{item: treeItem{mode: modeDir, oid: base}}
-	if err := r.open(ctx, root); err != nil {
-		return "", fmt.Errorf("edit tree %s: %w", base, err)
-	}
-	for _, e := range edits {
-		if err := r.apply(ctx, root, e); err != nil {
+	for i, e := range edits {
+		err := cleanPath(e.Path)
+		if err == nil && !e.Remove {
+			edits[i], err = r.stored(ctx, e)
+		}
+		if err != nil {
 			return "", fmt.Errorf("edit tree %s: %s: %w", base, quotePath(e.Path), err)
 		}
 	}
-	oid, err := r.seal(ctx, root)
+	tree, err := r.edit(ctx, base, edits)
 	if err != nil {
 		return "", fmt.Errorf("edit tree %s: %w", base, err)
 	}
-	return oid, nil
+	return tree, nil
 }
 
-// treeNode is a tree that is being edited. Children are nil until it is read.
-type treeNode struct {
-	item     treeItem
-	loaded   bool
-	changed  bool
-	children map[string]*treeNode
-}
-
-// open reads the items of a directory.
-func (r *Repo) open(ctx context.Context, n *treeNode) error {
-	n.loaded = true
-	n.children = map[string]*treeNode{}
-	if n.item.oid == "" {
-		n.changed = true
-		return nil
+// edit is TreeWith of edits that are stored.
+func (r *Repo) edit(ctx context.Context, base OID, edits []TreeEdit) (OID, error) {
+	items := map[string]treeItem{}
+	if base != "" {
+		all, err := r.items(ctx, base)
+		if err != nil || len(edits) == 0 {
+			return base, err
+		}
+		for _, item := range all {
+			items[item.name] = item
+		}
 	}
-	items, err := r.items(ctx, n.item.oid)
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
-		n.children[item.name] = &treeNode{item: item}
-	}
-	return nil
-}
-
-func (r *Repo) apply(ctx context.Context, root *treeNode, e TreeEdit) error {
-	if err := cleanPath(e.Path); err != nil {
-		return err
-	}
-	parts := strings.Split(e.Path, "/")
-	n := root
-	for i, part := range parts {
-		n.changed = true
-		if !n.loaded {
-			if err := r.open(ctx, n); err != nil {
-				return err
+	below := map[string][]TreeEdit{}
+	for _, e := range edits {
+		name, rest, deeper := strings.Cut(e.Path, "/")
+		was := items[name]
+		switch {
+		case deeper && e.Remove && !was.isDir() && below[name] == nil:
+		case deeper:
+			e.Path = rest
+			below[name] = append(below[name], e)
+		default:
+			delete(below, name)
+			delete(items, name)
+			if e.Mode == 0 && was.mode == ModeExecutable {
+				e.Mode = was.mode
+			}
+			if !e.Remove {
+				items[name] = treeItem{mode: cmp.Or(e.Mode, ModeFile), name: name, oid: e.OID}
 			}
 		}
-		child := n.children[part]
-		if i == len(parts)-1 {
-			return r.edit(ctx, n, part, e)
-		}
-		if child == nil || !child.item.isDir() {
-			if e.Remove {
-				return nil
-			}
-			child = &treeNode{item: treeItem{mode: modeDir, name: part}, loaded: true, children: map[string]*treeNode{}}
-			n.children[part] = child
-		}
-		n = child
 	}
-	return nil
+	for name, edits := range below {
+		dir := treeItem{mode: modeDir, name: name}
+		if was := items[name]; was.isDir() {
+			dir = was
+		}
+		oid, err := r.edit(ctx, dir.oid, edits)
+		if err != nil {
+			return "", err
+		}
+		if dir.oid = oid; oid == emptyTree {
+			delete(items, name)
+		} else {
+			items[name] = dir
+		}
+	}
+	return r.writeTree(ctx, slices.Collect(maps.Values(items)))
 }
 
-func (r *Repo) edit(ctx context.Context, dir *treeNode, name string, e TreeEdit) error {
-	if e.Remove {
-		delete(dir.children, name)
-		return nil
-	}
-	mode := e.Mode
-	switch mode {
-	case 0:
-		mode = ModeFile
-		if was := dir.children[name]; was != nil && was.item.mode == ModeExecutable {
-			mode = ModeExecutable
-		}
-	case ModeFile, ModeExecutable, ModeSymlink, ModeSubmodule:
+// stored is an edit whose content is stored.
+func (r *Repo) stored(ctx context.Context, e TreeEdit) (_ TreeEdit, err error) {
+	switch e.Mode {
+	case 0, ModeFile, ModeExecutable, ModeSymlink, ModeSubmodule:
 	default:
-		return fmt.Errorf("mode %o is not one of a file", mode)
+		return e, fmt.Errorf("mode %o is not one of a file", e.Mode)
 	}
-	oid := e.OID
-	if oid == "" {
-		var err error
-		if oid, err = r.WriteBlob(ctx, e.Data); err != nil {
-			return err
+	if e.OID == "" {
+		e.OID, err = r.WriteBlob(ctx, e.Data)
+	} else if !e.OID.Valid() {
+		err = fmt.Errorf("%s is not an object name here", quote(string(e.OID)))
+	}
+	return e, err
+}
+
+// writeTree stores a tree of these items, in whatever order.
+func (s *store) writeTree(ctx context.Context, items []treeItem) (OID, error) {
+	var b bytes.Buffer
+	for _, i := range items {
+		kind := kindBlob
+		switch {
+		case i.isDir():
+			kind = kindTree
+		case i.mode == ModeSubmodule:
+			kind = kindCommit
 		}
-	} else if !oid.Valid() {
-		return fmt.Errorf("%s is not an object name here", quote(string(oid)))
+		fmt.Fprintf(&b, "%o %s %s\t%s\x00", i.mode, kind, i.oid, i.name)
 	}
-	dir.children[name] = &treeNode{item: treeItem{mode: mode, name: name, oid: oid}}
-	return nil
-}
-
-// seal writes the changed trees, deepest first.
-func (r *Repo) seal(ctx context.Context, n *treeNode) (OID, error) {
-	if !n.changed {
-		return n.item.oid, nil
-	}
-	items := make([]treeItem, 0, len(n.children))
-	for name, child := range n.children {
-		if child.item.isDir() {
-			oid, err := r.seal(ctx, child)
-			if err != nil {
-				return "", err
-			}
-			if child.loaded && len(child.children) == 0 {
-				delete(n.children, name) // so that n, too, is seen to be empty
-				continue
-			}
-			child.item.oid = oid
-		}
-		items = append(items, child.item)
-	}
-	return r.writeTree(ctx, items)
-}
-
-// WriteBlob stores data and returns its name.
-func (r *Repo) WriteBlob(ctx context.Context, data []byte) (OID, error) {
-	return r.writeBlob(ctx, bytes.NewReader(data), int64(len(data)))
-}
-
-// items lists a tree or that of a commit.
-func (s *store) items(ctx context.Context, treeish OID) ([]treeItem, error) {
-	if !treeish.Valid() {
-		return nil, fmt.Errorf("tree %s: %w", quote(string(treeish)), ErrNotFound)
-	}
-	data, err := s.read(ctx, kindTree, string(treeish)+"^{tree}", maxTree)
-	if err != nil {
-		return nil, err
-	}
-	return parseTree(data)
-}
-
-// lookup finds what a tree or commit has at a path. ErrNotFound where that is nothing.
-func (s *store) lookup(ctx context.Context, treeish OID, path string) (treeItem, error) {
-	if err := cleanPath(path); err != nil {
-		return treeItem{}, fmt.Errorf("%w: %w", ErrNotFound, err)
-	}
-	if !treeish.Valid() {
-		return treeItem{}, ErrNotFound
-	}
-	dir, name := splitPath(path)
-	data, err := s.read(ctx, kindTree, string(treeish)+":"+dir, maxTree)
-	if err != nil {
-		return treeItem{}, err
-	}
-	items, err := parseTree(data)
-	if err != nil {
-		return treeItem{}, err
-	}
-	at := slices.IndexFunc(items, func(i treeItem) bool { return i.name == name })
-	if at < 0 {
-		return treeItem{}, ErrNotFound
-	}
-	return items[at], nil
+	b.WriteByte(0) // an empty line ends a tree
+	return writeWith(ctx, s.trees, b.Bytes())
 }

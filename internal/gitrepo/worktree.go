@@ -183,11 +183,14 @@ func (w *Worktree) save(entries []entry, tree OID) error {
 
 // syncer makes a directory hold a tree.
 type syncer struct {
-	w             *Worktree
-	old, target   *index
+	w           *Worktree
+	old, target *index
+	// entries are those of the target with their stamps; done marks the ones that are on disk
+	// already, and restamped says that one of these was touched.
+	entries       []entry
+	done          []bool
+	restamped     bool
 	keepUntracked bool
-	// done marks the entries of the target that are on disk already.
-	done []bool
 }
 
 func (w *Worktree) sync(ctx context.Context, tree OID, keepUntracked bool) error {
@@ -197,39 +200,30 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepUntracked bool) error
 	}
 	target := old
 	if old.tree != tree {
-		entries, err := w.target(ctx, tree, old)
+		entries, err := w.target(ctx, tree)
 		if err != nil {
 			return err
 		}
 		target = newIndex(entries, tree, instant{})
 	}
-	root, err := openDir(w.dir)
-	if err != nil {
-		return err
+	s := &syncer{
+		w: w, old: old, target: target, entries: slices.Clone(target.entries), done: make([]bool, len(target.entries)),
+		keepUntracked: keepUntracked,
 	}
-	defer func() { _ = root.Close() }()
-	s := &syncer{w: w, old: old, target: target, done: make([]bool, len(target.entries)), keepUntracked: keepUntracked}
-	// Copied, since stamps are set and the old ones are still needed.
-	entries := slices.Clone(target.entries)
-	changed, err := s.dir(ctx, root, "", entries, 0)
-	if err != nil {
-		return err
+	for more := true; more; {
+		if more, err = s.clear(ctx); err != nil {
+			return err
+		}
 	}
-	wrote, err := s.write(ctx, root, entries)
-	if err != nil {
-		return err
+	wrote, err := s.write(ctx)
+	if err == nil && (wrote || s.restamped || target != old) {
+		err = w.save(s.entries, tree)
 	}
-	if changed || wrote || target != old {
-		return w.save(entries, tree)
-	}
-	return nil
+	return err
 }
 
 // target lists the tree and decides what is withheld.
-func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, error) {
-	if !tree.Valid() {
-		return nil, fmt.Errorf("tree %s: %w", quote(string(tree)), ErrNotFound)
-	}
+func (w *Worktree) target(ctx context.Context, tree OID) ([]entry, error) {
 	listed, err := w.repo.listTree(ctx, tree)
 	if err != nil {
 		return nil, err
@@ -239,17 +233,17 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 		e := listed[0]
 		listed = listed[1:]
 		if e.Mode == ModeSubmodule {
-			files, filled, err := w.fill(ctx, e)
+			files, err := w.fill(ctx, e)
 			if err != nil {
 				return nil, err
 			}
-			if filled {
+			if len(files) > 0 {
 				listed = append(files, listed...)
 				continue
 			}
 		}
-		if e.Withheld, err = w.withholds(ctx, e, old); err != nil {
-			return nil, fmt.Errorf("tree %s: %w", tree, err)
+		if e.Withheld, err = w.withholds(ctx, e); err != nil {
+			return nil, err
 		}
 		entries = append(entries, e)
 	}
@@ -258,27 +252,15 @@ func (w *Worktree) target(ctx context.Context, tree OID, old *index) ([]entry, e
 }
 
 // withholds says whether an entry of a tree is never in the directory.
-func (w *Worktree) withholds(ctx context.Context, e entry, old *index) (bool, error) {
-	if !exportable(e.Path) {
+func (w *Worktree) withholds(ctx context.Context, e entry) (bool, error) {
+	if !exportable(e.Path) || e.Mode != ModeSymlink {
+		return !exportable(e.Path) || e.Mode == ModeSubmodule, nil
+	}
+	link, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), maxLink)
+	if errors.Is(err, ErrTooLarge) {
 		return true, nil
 	}
-	switch e.Mode & modeKind {
-	case ModeFile & modeKind:
-		return false, nil
-	case ModeSubmodule:
-		return true, nil
-	case ModeSymlink:
-		if j, known := old.byPath[e.Path]; known && old.entries[j].Mode == e.Mode && old.entries[j].OID == e.OID {
-			return old.entries[j].Withheld, nil
-		}
-		link, err := w.storeOf(e).read(ctx, kindBlob, string(e.OID), maxLink)
-		if err != nil && !errors.Is(err, ErrTooLarge) {
-			return false, err
-		}
-		return err != nil || badTarget(e.Path, string(link)) != "", nil
-	default:
-		return false, fmt.Errorf("it holds %s with mode %o", quotePath(e.Path), e.Mode)
-	}
+	return badTarget(e.Path, string(link)) != "", err
 }
 
 // maxLink is how long the target of a symbolic link is at most.
@@ -289,172 +271,109 @@ func exportable(path string) bool {
 	return cleanPath(path) == nil && strings.Count(path, "/") <= maxDepth
 }
 
-// dir compares one directory with the target, keeps what is right, and removes
-// what is in the way or too much. It says whether a stamp changed.
-func (s *syncer) dir(
-	ctx context.Context, dir *os.File, prefix string, entries []entry, depth int,
-) (changed bool, err error) {
-	names, err := s.known(ctx, dir, prefix)
+// maxWrong bounds the paths to remove that are held at once, errMore says that there are more.
+const maxWrong = 4096
+
+var errMore = errors.New("more is to be removed")
+
+// clear finds out what is on disk as it is to be, and removes the rest, or as much of it as is
+// held at once.
+func (s *syncer) clear(ctx context.Context) (more bool, err error) {
+	var wrong, left []string
+	err = fstree.Walk(ctx, s.w.dir, func(e fstree.Entry) error {
+		_, isDir := s.target.dirs[e.Path]
+		_, wasDir := s.old.dirs[e.Path]
+		_, wasFile := s.old.byPath[e.Path]
+		at, isFile := s.target.byPath[e.Path]
+		switch {
+		case e.Path == ".git":
+		case isFile:
+			kept, err := s.keep(e, &s.entries[at])
+			if s.done[at] = kept; kept || err != nil {
+				return err
+			}
+		case isDir && e.IsDir():
+			if e.Perm() != 0o755 { // it may be another user's, and usable all the same
+				_ = fstree.ChmodAt(e.Dir, e.Name, 0o755)
+			}
+			return nil
+		case isDir || !s.keepUntracked || wasFile:
+		case wasDir && e.IsDir():
+			left = append(left, e.Path)
+			return nil
+		default:
+			return fs.SkipDir
+		}
+		if wrong = append(wrong, e.Path); len(wrong) == maxWrong {
+			return errMore
+		}
+		return fs.SkipDir
+	})
+	if more = errors.Is(err, errMore); err != nil && !more {
+		return false, err
+	}
+	if err := s.w.remove(ctx, wrong); err != nil {
+		return false, err
+	}
+	root, err := os.OpenRoot(s.w.dir)
 	if err != nil {
 		return false, err
 	}
-	for i, stat := range fstree.LstatAll(dir, names) {
-		name, info := names[i], makeInfo(&stat.Stat_t)
-		path := prefix + name
-		if errors.Is(stat.Err, fs.ErrNotExist) {
-			continue
-		}
-		if stat.Err != nil {
-			return changed, stat.Err
-		}
-		at, isFile := s.target.byPath[path]
-		_, isDir := s.target.dirs[path]
-		_, wasDir := s.old.dirs[path]
-		if isFile {
-			kept, restamped, err := s.keep(dir, name, &entries[at], info)
-			if err != nil {
-				return changed, err
-			}
-			changed = changed || restamped
-			if s.done[at] = kept; kept {
-				continue
-			}
-		}
-		if isFile || !info.isDir() || depth == maxDepth || !isDir && !(wasDir && s.keepUntracked) {
-			if err := fstree.RemoveAt(ctx, dir, name); err != nil {
-				return changed, err
-			}
-			continue
-		}
-		sub, err := s.enter(dir, name, info)
-		if err != nil {
-			return changed, err
-		}
-		subChanged, err := s.dir(ctx, sub, path+"/", entries, depth+1)
-		_ = sub.Close()
-		if err != nil {
-			return changed, err
-		}
-		changed = changed || subChanged
-		if !isDir { // it goes where nothing untracked is in it
-			_ = unix.Unlinkat(int(dir.Fd()), name, unix.AT_REMOVEDIR)
-		}
+	defer func() { _ = root.Close() }()
+	for _, dir := range slices.Backward(left) {
+		_ = root.Remove(dir) // it stays where something untracked is in it
 	}
-	return changed, nil
+	return more, nil
 }
 
-// known lists what a directory has of the target, or had of the tree before. What is
-// untracked it removes, unless that is kept.
-func (s *syncer) known(ctx context.Context, dir *os.File, prefix string) (known []string, err error) {
-	for removed := true; removed; {
-		removed, known = false, nil
-		err := eachBatch(ctx, dir, func(names []string) error {
-			for _, name := range names {
-				path := prefix + name
-				_, isFile := s.target.byPath[path]
-				_, isDir := s.target.dirs[path]
-				_, wasFile := s.old.byPath[path]
-				_, wasDir := s.old.dirs[path]
-				switch {
-				case path == ".git", !isFile && !isDir && !s.keepUntracked:
-					removed = true
-					if err := fstree.RemoveAt(ctx, dir, name); err != nil {
-						return err
-					}
-				case isFile || isDir || wasFile || wasDir:
-					known = append(known, name)
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		if removed { // names that go away while a directory is read may hide others
-			if _, err := dir.Seek(0, io.SeekStart); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return known, nil
-}
-
-// enter opens a directory of the target and gives it usual permissions.
-func (s *syncer) enter(parent *os.File, name string, info fileInfo) (*os.File, error) {
-	if info.perm == 0o755 {
-		return fstree.OpenDirAt(parent, name)
-	}
-	// It may be another user's, and usable all the same.
-	chmodErr := fstree.ChmodAt(parent, name, 0o755)
-	d, err := fstree.OpenDirAt(parent, name)
-	if err != nil {
-		return nil, errors.Join(err, chmodErr)
-	}
-	return d, nil
-}
-
-// keep says whether what is on disk is the entry's file already, and whether
-// its stamp had to be taken anew.
-func (s *syncer) keep(dir *os.File, name string, e *entry, info fileInfo) (kept, restamped bool, err error) {
-	if e.Withheld {
-		if e.Mode == ModeSubmodule && info.isDir() {
-			kept, err = s.emptyDir(dir, name, info)
-			return kept, false, err
-		}
-		return false, false, nil
-	}
+// keep says whether what is on disk is the entry's file already.
+func (s *syncer) keep(found fstree.Entry, e *entry) (bool, error) {
+	info := makeInfo(&found.Stat)
 	i, known := s.old.byPath[e.Path]
-	if !known || info.gitMode() != modeOnDisk(e.Mode) || (!info.isRegular() && !info.isLink()) || info.links != 1 {
-		return false, false, nil
-	}
-	if info.isRegular() && info.perm != permOf(e.Mode) {
-		return false, false, nil
+	switch {
+	case e.Withheld:
+		if e.Mode != ModeSubmodule || !info.isDir() {
+			return false, nil
+		}
+		return emptyDir(found.Dir, found.Name)
+	case !known || info.gitMode() != e.Mode || !info.isRegular() && !info.isLink() || info.links != 1,
+		info.isRegular() && info.perm != permOf(e.Mode):
+		return false, nil
 	}
 	was := s.old.entries[i]
-	if was.OID != e.OID || modeOnDisk(was.Mode) != modeOnDisk(e.Mode) {
-		return false, false, nil
+	if was.OID != e.OID || was.Mode != e.Mode || was.Stat.Size != info.stamp.Size {
+		return false, nil
 	}
 	if s.old.fresh(was, info) {
 		e.Stat, e.Filled = info.stamp, was.Filled
-		return true, false, nil
-	}
-	if was.Stat.Size != info.stamp.Size {
-		return false, false, nil
+		return true, nil
 	}
 	// Touched, moved or of another owner: the content decides, so that a file
 	// that is right keeps its time.
-	oid, after, err := hashAt(dir, name, info)
-	if errors.Is(err, errChanged) || errors.Is(err, fs.ErrPermission) {
-		return false, false, nil
-	}
-	if err != nil || oid != e.OID {
-		return false, false, err
-	}
-	e.Stat = after.stamp
-	return true, true, nil
-}
-
-// emptyDir says whether a directory is empty.
-func (s *syncer) emptyDir(parent *os.File, name string, info fileInfo) (bool, error) {
-	sub, err := s.enter(parent, name, info)
+	content, info, err := contentAt(found.Dir, found.Name, info)
 	if err != nil {
-		return false, err
+		return false, nil //nolint:nilerr // it is written anew
 	}
-	defer func() { _ = sub.Close() }()
-	names, err := sub.Readdirnames(1)
-	if errors.Is(err, io.EOF) {
-		err = nil
+	defer func() { _ = content.Close() }()
+	oid, err := content.name()
+	if err != nil || oid != e.OID {
+		return false, nil //nolint:nilerr // it is written anew
 	}
-	return len(names) == 0 && err == nil, err
+	e.Stat, s.restamped = info.stamp, true
+	return true, nil
 }
 
 // write puts the entries on disk that are missing there, and empty directories in the
 // place of submodules.
-func (s *syncer) write(ctx context.Context, root *os.File, entries []entry) (wrote bool, err error) {
+func (s *syncer) write(ctx context.Context) (wrote bool, err error) {
+	root, err := openDir(s.w.dir)
+	if err != nil {
+		return false, err
+	}
 	stack := &dirStack{root: root}
-	defer func() { stack.cut(0) }()
-	for i := range entries {
-		e := &entries[i]
+	defer func() { stack.cut(0); _ = root.Close() }()
+	for i := range s.entries {
+		e := &s.entries[i]
 		switch {
 		case s.done[i], e.Withheld && (e.Mode != ModeSubmodule || !exportable(e.Path)):
 		case e.Withheld:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,10 +51,6 @@ exec sh -c "$1" 2>&1`
 const setupScript = `export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$RALPH_CACHE}"
 exec sh -e -c "$1" 2>&1`
 
-// setupFile, beside a start, says that it is one of set-up commands, and holds
-// the key of what they make.
-const setupFile = "set-up"
-
 // StartGate implements loop.Runner.
 func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
 	if err := h.room(); err != nil {
@@ -69,27 +64,19 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	level := map[loop.Trust]string{
 		loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup,
 	}[g.Trust]
-	err = once(dir, func() error {
+	note := startNote{Check: h.describeCheck(s, g)}
+	if g.Trust == loop.TrustDefault {
+		note.SetupKey = s.SetupKey
+	}
+	err = h.once(g.Name, note, func() error {
 		if err := h.clearCheckDir(); err != nil {
 			return err
 		}
-		if level == cacheCheck {
-			// Nothing that an earlier check left is for this one.
+		if level != cacheBase {
+			// Nothing that an earlier check left, or set-up commands that broke off, is for this one.
 			if err := h.dropCaches(level); err != nil {
 				return err
 			}
-		}
-		if g.Trust == loop.TrustDefault {
-			// What a start left that broke off is no outcome.
-			if err := gitrepo.RemoveAll(h.cacheDir(level)); err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, setupFile), []byte(s.SetupKey), 0o600); err != nil {
-				return err
-			}
-		}
-		if err := h.describeCheck(s, g); err != nil {
-			return err
 		}
 		// What an earlier check left behind must not help this one: it goes.
 		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
@@ -218,14 +205,12 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 			return loop.GateStatus{}, err
 		}
 	}
-	key, err := os.ReadFile(filepath.Join(h.start(handle.Name), setupFile))
-	switch {
-	case err == nil && r.Passed:
-		if err := h.keep(ctx, cacheSetup, string(key)); err != nil {
+	if note, _, err := h.startNote(handle.Name); err != nil {
+		return loop.GateStatus{}, err
+	} else if r.Passed {
+		if err := h.keep(ctx, cacheSetup, note.SetupKey); err != nil {
 			return loop.GateStatus{}, err
 		}
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	// What it said ends up in progress.md, too.
 	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()

@@ -29,14 +29,14 @@ type treeNote struct {
 	History int `json:"history,omitempty"`
 }
 
-func (h *Host) noteFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
+func (h *Host) treeFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
 
 func (h *Host) treeNote() (n treeNote, err error) {
-	_, err = readNote(h.noteFile(), &n)
+	_, err = readNote(h.treeFile(), &n)
 	return n, err
 }
 
-func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.noteFile(), n) }
+func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.treeFile(), n) }
 
 // noteTree notes what Open has found, for whichever process comes to the work tree.
 func (h *Host) noteTree(ctx context.Context, repo *gitrepo.Repo, trees openedTrees, conf config.Repo) error {

@@ -85,12 +85,6 @@ func (e *Engine) takeAnswer(s *State, status AgentStatus) {
 		answer = prompt.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
 	}
 	p.Answer = &answer
-	s.evidence(func(ev *Evidence) {
-		ev.Signal = "agreed"
-		if !answer.Agreed {
-			ev.Signal = oneLine("not agreed: "+answer.Objection, maxEvidence)
-		}
-	})
 }
 
 // takeVerification acts on the answer of a call that looked at the task. What else it did
@@ -317,10 +311,9 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	if err := e.appendLog(s, doc, "", fmt.Sprintf("%s: %s", task.ID, what)); err != nil {
 		return Next{}, err
 	}
-	if err := s.cover(doc); err != nil {
+	if err := s.amend(doc); err != nil {
 		return Next{}, err
 	}
-	s.accept(doc)
 	e.emit(run.Event{
 		Kind: run.EventPlanned, TaskID: task.ID,
 		Text: fmt.Sprintf("%s: %s; a task to fix that comes first", task.ID, what),

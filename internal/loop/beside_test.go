@@ -2,7 +2,6 @@ package loop_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -326,89 +325,6 @@ func TestPauseBesideOthers(t *testing.T) {
 	s = c.play(s, func(int) int { return 0 }, nil)
 	if s.End != run.EndAllTasksComplete || s.Delayed != nil {
 		t.Errorf("ended %s: %s, delayed %v", s.End, s.EndDetail, s.Delayed)
-	}
-	c.linear(s)
-}
-
-// TestALargeStateKnowsItsCommits: a state that outgrows its bound while a lane lands is
-// stored with the commit all the same, and the run ends after that.
-func TestALargeStateKnowsItsCommits(t *testing.T) {
-	t.Parallel()
-	c := newCrew(t)
-	e := c.engine()
-	s := parallel(t, fourTasks, 2)
-	for len(c.commits) == 0 {
-		before := s
-		next, n, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if s = next; n.Kind == loop.Wait {
-			c.end(string(n.Handles[0]))
-		}
-		if len(c.commits) == 1 { // once more, from a state that is too large
-			before.Diagnostics = strings.Repeat("x", 5<<20)
-			if s, _, err = e.Step(t.Context(), before); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if len(s.Commits) != 1 || s.End != "" {
-		t.Fatalf("%d commits are known, ended %q", len(s.Commits), s.End)
-	}
-	for s.End == "" {
-		next, _, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = next
-	}
-	if s.End != run.EndFailed || len(s.Commits) != 1 {
-		t.Errorf("ended %s: %s, %d commits", s.End, s.EndDetail, len(s.Commits))
-	}
-}
-
-// TestWhatPeopleDoMeanwhileStays: what a person does to the tasks while agents work side by side is
-// there once their work has landed. While work is checked it waits: that lands with what was there before.
-func TestWhatPeopleDoMeanwhileStays(t *testing.T) {
-	t.Parallel()
-	c := newCrew(t)
-	e := c.engine()
-	s, n := c.atWork(e, parallel(t, fourTasks, 4))
-	c.end(string(n.Handles[0]))
-	s, _ = c.atWork(e, s)
-	ada := loop.Person{Login: "ada"}
-	skip := loop.Wish{Kind: loop.WishSkip, TaskID: "T4", By: ada}
-	if _, _, err := e.Steer(t.Context(), s, skip); !errors.Is(err, loop.ErrNotNow) || s.Stage != "gate_watch" {
-		t.Errorf("at %s a wish is answered with %v", s.Stage, err)
-	}
-	for s.Stage != "pick" || len(s.Commits) == 0 {
-		var err error
-		if s, n, err = e.Step(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
-		if n.Kind == loop.Wait {
-			c.end(string(n.Handles[0]))
-		}
-	}
-	for _, w := range []loop.Wish{skip, {Kind: loop.WishAdd, Task: run.Task{Title: "five"}, By: ada}} {
-		var err error
-		if s, _, err = e.Steer(t.Context(), s, w); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s = c.play(s, func(int) int { return 0 }, nil)
-	for _, task := range c.tasks(s) {
-		want := run.TaskDone
-		if task.ID == "T4" {
-			want = run.TaskSkipped
-		}
-		if task.Status != want {
-			t.Errorf("%s is %s, not %s", task.ID, task.Status, want)
-		}
-	}
-	if got := len(c.tasks(s)); got != 5 {
-		t.Errorf("%d tasks are left of 5", got)
 	}
 	c.linear(s)
 }

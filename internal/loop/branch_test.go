@@ -137,16 +137,6 @@ func TestBranchMovedIsTakenIn(t *testing.T) {
 	}
 }
 
-func TestRejectedLandingFailsTheAttempt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landErr = []error{&loop.Rejection{Refusals: []loop.Refusal{{Path: "big.bin", Reason: "too large"}}}}
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 4 || !strings.Contains(w.prompts[1], "too large") {
-		t.Errorf("ended %s after %d iterations", s.End, s.Iteration)
-	}
-}
-
 func TestErrorLeavesTheStateAsItWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,22 +251,6 @@ func TestCrashWhilePlanning(t *testing.T) {
 		if s.End != run.EndAllTasksComplete || len(w.prompts) != 3 {
 			t.Errorf("crash at step %d: ended %s after %d calls: %s", at, s.End, len(w.prompts), s.EndDetail)
 		}
-	}
-}
-
-func TestMovedBranchKeepsWhatIsKnown(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landErr = []error{nil, loop.ErrBranchMoved}
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID+".txt"] = "done"
-		path := ".ralph/1/progress.md"
-		w.work[path] = strings.Replace(w.work[path], "## Learnings\n", "## Learnings\n- learned at "+s.TaskID+"\n", 1)
-		return claimed()
-	}
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
-	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, "learned at T2") {
-		t.Errorf("ended %s with\n%s", s.End, s.Progress)
 	}
 }
 

@@ -256,10 +256,8 @@ func (e *Engine) watch(ctx context.Context, s *State) (Next, error) {
 		s.Proposal.LeftOut = leftOut
 	case slices.Contains([]Outcome{AgentRateLimited, AgentOverBudget, AgentOverTaskBudget, AgentCrowded, AgentBroken},
 		status.Outcome):
-		s.Ended = &Ended{
-			Outcome: status.Outcome, Detail: status.Detail, RetryAt: status.RetryAt, Worked: worked(status.Usage),
-			DoFirst: status.DoFirst, Lasts: status.Lasts, Limit: status.Limit,
-		}
+		s.Ended = &status
+		s.Ended.Final = ""
 		s.Laid, err = e.keepTaskFile(ctx, s, left)
 		return Next{}, err
 	default:
@@ -281,7 +279,7 @@ func (e *Engine) repeatLost(ctx context.Context, s *State, gone bool) (Next, err
 		if s.Lost++; s.Lost <= maxLost {
 			return e.again(s)
 		}
-		s.Ended = &Ended{
+		s.Ended = &AgentStatus{
 			Outcome: AgentBroken, Detail: "its process was lost: something ended it from outside, or it ended its own parent",
 		}
 		s.Stage = stagePropose
@@ -296,7 +294,7 @@ func (e *Engine) repeatLost(ctx context.Context, s *State, gone bool) (Next, err
 	if s.Gone++; s.Gone <= maxGone {
 		return e.again(s)
 	}
-	s.Ended = &Ended{Outcome: AgentBroken, Detail: "its process was gone each time"}
+	s.Ended = &AgentStatus{Outcome: AgentBroken, Detail: "its process was gone each time"}
 	s.Gone, s.Stage = 0, stagePropose
 	return Next{}, nil
 }
@@ -323,11 +321,9 @@ func (e *Engine) nameLeftOut(s *State, refused []Refusal) string {
 	if more := len(left) - maxLeftOut; more > 0 {
 		f.Text = fmt.Sprintf("left out of the work: %s and %d more", strings.Join(left[:maxLeftOut], ", "), more)
 	}
-	if slices.Contains(s.Findings, f) {
+	if !e.tell(s, run.EventPersonNotified, f) {
 		return ""
 	}
-	s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-	e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
 	return f.Text
 }
 

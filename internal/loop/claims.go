@@ -24,9 +24,6 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		return Next{}, false, nil
 	}
 	s.Draft.ClaimedDone = false
-	if s.checkable() {
-		return Next{}, false, nil // what the checks say of it helps the next call
-	}
 	next, err := func() (Next, error) {
 		switch {
 		case said.Kind == prompt.ClaimFailed, said.Kind == prompt.ClaimBlocked && s.Draft.TooLarge:
@@ -70,22 +67,6 @@ func (s *State) begun() bool {
 // of another task cannot be, nor can the one prompt of a run, and each task is split once.
 func (s *State) splittable(id string) bool {
 	return s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
-}
-
-// checkable says whether the checks are to run on a proposal that is not claimed: its agent has changed
-// something and says nothing of the task.
-func (s *State) checkable() bool {
-	return s.Proposal.Claim.Kind == prompt.ClaimNone && !s.Draft.Unchanged && s.Draft.Change != ""
-}
-
-// keepUnclaimed acts on a proposal that passed its checks and is not claimed;
-// handled is false for one that is.
-func (e *Engine) keepUnclaimed(ctx context.Context, s *State) (_ Next, handled bool, _ error) {
-	if s.Proposal.Host || s.Proposal.Claim.Kind == prompt.ClaimDone {
-		return Next{}, false, nil
-	}
-	next, err := e.goOn(ctx, s, s.doc(), s.Proposal.Work)
-	return next, true, err
 }
 
 // wordsOf is what the agent said besides that it is not done.

@@ -105,15 +105,7 @@ func (s *State) Started() (names []string) {
 // processes are those of the run that may be at work.
 func (s *State) processes() (out []Process) {
 	add := func(at Stage, p *Process) {
-		switch at { //nolint:exhaustive // in all others it may be at work
-		case stagePropose:
-			return // it was seen to have ended
-		case stageSetup:
-			if s.Setup != nil && s.Setup.Done {
-				return
-			}
-		}
-		if p != nil {
+		if p != nil && at != stagePropose { // there it was seen to have ended
 			out = append(out, *p)
 		}
 	}

@@ -58,7 +58,7 @@ func (e *Engine) farFromTask(ctx context.Context, s *State, task run.Task, code 
 		if slices.ContainsFunc(named, func(name string) bool { return path.Dir(name) == path.Dir(c.Path) }) {
 			return "", nil
 		}
-		if len(changed) < maxToldPaths {
+		if len(changed) < maxSeenFiles {
 			changed = append(changed, c.Path)
 		}
 	}

@@ -28,10 +28,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if tree == s.HeadTree {
 		return e.finish(s, run.EndAllTasksComplete, "")
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{
-		State: *s, Iteration: s.Iteration, Tree: tree, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
-		Closing: true,
-	})
+	landed, err := e.commit(ctx, s, Landing{Iteration: s.Iteration, Tree: tree, Closing: true})
 	if errors.Is(err, ErrBranchMoved) {
 		// Somebody works on the branch already; the file may stay.
 		return e.finish(s, run.EndAllTasksComplete, "")
@@ -42,7 +39,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
-	s.Closing, s.Head, s.HeadTree, s.LandedUSD = &landed, landed.OID, landed.Tree, s.Usage.CostUSD
+	s.Closing = &landed
 	return e.finish(s, run.EndAllTasksComplete, "")
 }
 
@@ -128,23 +125,17 @@ func (e *Engine) commitProgress(ctx context.Context, s *State) error {
 	if tree == s.HeadTree {
 		return nil
 	}
-	landed, err := e.Publisher.Land(ctx, Landing{
-		State: *s, Iteration: s.Iteration, Tree: tree, Own: own, Model: s.SeenModel, CostUSD: s.Usage.CostUSD - s.LandedUSD,
-		Recorded: true,
-	})
+	landed, err := e.commit(ctx, s, Landing{Iteration: s.Iteration, Tree: tree, Own: own, Recorded: true})
 	var rejected *Rejection
 	var halt *Halt
-	if errors.Is(err, ErrBranchMoved) || errors.Is(err, ErrNotAllowed) || errors.As(err, &rejected) ||
-		errors.As(err, &halt) {
+	if errors.Is(err, ErrBranchMoved) || errors.As(err, &rejected) || errors.As(err, &halt) {
 		return nil // the notes are not worth more than that
 	}
 	if err != nil {
 		return fmt.Errorf("land the record: %w", err)
 	}
-	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
 	if landed.OID != "" {
 		s.Commits = append(s.Commits, landed)
-		s.Head = landed.OID
 	}
 	return nil
 }

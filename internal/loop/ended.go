@@ -79,7 +79,7 @@ func (e *Engine) overTaskBudget(ctx context.Context, s *State, detail string) (N
 
 // wait notes when the provider wants to be asked again. It costs neither an
 // attempt nor an iteration. However soon it names, waits in a row grow.
-func (e *Engine) wait(s *State, end Ended) (Next, error) {
+func (e *Engine) wait(s *State, end AgentStatus) (Next, error) {
 	least, until := minWait, end.RetryAt
 	if !until.After(e.Now()) {
 		least = firstWait
@@ -120,9 +120,9 @@ func earlier(a, b time.Time) time.Time {
 
 // countBroken answers a crash or a refusal by the provider: try again, but three in
 // a row are not going to fix themselves, and what lasts is not tried again at all.
-func (e *Engine) countBroken(s *State, detail string, end Ended) (Next, error) {
+func (e *Engine) countBroken(s *State, detail string, end AgentStatus) (Next, error) {
 	s.Strikes++
-	if s.Idle++; end.Worked && end.DoFirst == "" {
+	if s.Idle++; worked(end.Usage) && end.DoFirst == "" {
 		s.Idle = 0
 	}
 	s.Draft.Outcome = AgentBroken // that its process is gone is told by no outcome

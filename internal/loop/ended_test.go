@@ -127,40 +127,6 @@ func TestTheBudgetEndsBehindPaidWork(t *testing.T) {
 	}
 }
 
-// TestAPersonsStopOutlivesTheBudget: who has stopped a run has stopped it, though one of its calls
-// comes to the end of the budget after that, and somebody raises it.
-func TestAPersonsStopOutlivesTheBudget(t *testing.T) {
-	t.Parallel()
-	c := newCrew(t)
-	c.writes = true
-	c.overBudgetOnce("T2")
-	s := parallel(t, fourTasks, 3)
-	s.Limits.BudgetUSD = 1.5
-	e := c.engine()
-	wish := func(w loop.Wish) {
-		t.Helper()
-		var err error
-		w.By = loop.Person{Login: "ada"}
-		if s, _, err = e.Steer(t.Context(), s, w); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, _ = c.atWork(e, s)
-	wish(loop.Wish{Kind: loop.WishStop})
-	for _, next := range []int{0, 1} { // T1, which is checked then, and T2
-		var n loop.Next
-		s, n = c.atWork(e, s)
-		c.end(string(n.Handles[next]))
-	}
-	s, _ = c.atWork(e, s)
-	wish(loop.Wish{Kind: loop.WishBudget, USD: 100})
-	s = c.play(s, func(int) int { return 0 }, nil)
-	if s.End != run.EndCancelled || s.EndDetail != "stopped by ada" || len(c.started) != 3 {
-		t.Errorf("ended %s: %s; %d agents", s.End, s.EndDetail, len(c.started))
-	}
-	c.linear(s)
-}
-
 // TestTheBudgetOfTheRunsOwnCall: the call that splits a task comes to the end of the budget. What
 // was finished beside it lands, whenever the process dies.
 func TestTheBudgetOfTheRunsOwnCall(t *testing.T) {

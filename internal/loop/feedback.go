@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -123,15 +122,9 @@ func (e *Engine) addFeedback(ctx context.Context, s *State, list []Heard) (err e
 	if len(added) == 0 {
 		return nil
 	}
-	if doc.MarkedDone() {
-		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
-			return fmt.Errorf("set the status: %w", err)
-		}
-	}
-	if err := s.cover(doc); err != nil {
+	if err := s.amend(doc); err != nil {
 		return err
 	}
-	s.accept(doc)
 	said := fmt.Sprintf("Review feedback became %s.", strings.Join(added, ", "))
 	s.noteMerged([]string{said})
 	e.emit(run.Event{Kind: run.EventEdited, Text: said}, s)

@@ -43,34 +43,6 @@ func TestFailuresThatDoNotFitCount(t *testing.T) {
 	}
 }
 
-// TestUnfinishedWorkThatDoesNotFitIsGone: a task whose unfinished work does not fit begins again.
-func TestUnfinishedWorkThatDoesNotFitIsGone(t *testing.T) {
-	t.Parallel()
-	c := newCrew(t)
-	calls := 0
-	c.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		w.work["shared.txt"] += s.TaskID + "\n"
-		if s.TaskID == "T2" {
-			if calls++; calls == 1 {
-				return completed("RALPH_RESULT: partial: the rest")
-			}
-		}
-		return claimed()
-	}
-	first := true
-	s := c.play(parallel(t, fourTasks[:strings.Index(fourTasks, "- [ ] T3")], 2), func(n int) int {
-		if first {
-			first = false
-			return n - 1
-		}
-		return 0
-	}, nil)
-	if s.End != run.EndAllTasksComplete || calls != 3 || s.Partial["T2"] != 0 {
-		t.Errorf("ended %s: %s; %d calls at T2, of which %d count as unfinished", s.End, s.EndDetail, calls, s.Partial["T2"])
-	}
-	c.linear(s)
-}
-
 // TestThePlansFileFitsAlways: what agents do to the plan's own file, which only the host writes,
 // keeps their work from nothing.
 func TestThePlansFileFitsAlways(t *testing.T) {

@@ -95,11 +95,6 @@ const rulePlan = "plan"
 // tellPlan says what nobody can heed of the plan.
 func (e *Engine) tellPlan(s *State) {
 	for _, text := range s.Plan.Findings {
-		f := gate.Finding{Rule: rulePlan, Text: text}
-		if slices.Contains(s.Findings, f) {
-			continue // it is opened again after a restart
-		}
-		s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-		e.emit(run.Event{Kind: run.EventTrouble, Text: text}, s)
+		e.tell(s, run.EventTrouble, gate.Finding{Rule: rulePlan, Text: text})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/gate"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -264,15 +263,9 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	if s.GateIndex >= len(gates) {
-		if s.Stuck {
-			return e.finishStuck(s, s.EndDetail)
-		}
 		if s.Phase == run.PhaseFinishing {
 			s.Stage = stageFinal
 			return Next{}, nil
-		}
-		if next, handled, err := e.keepUnclaimed(ctx, s); err != nil || handled {
-			return next, err
 		}
 		task, err := e.task(s)
 		if err != nil {
@@ -306,26 +299,70 @@ func (e *Engine) startGate(ctx context.Context, s *State) (Next, error) {
 		return e.judgeGate(ctx, s, c.gate, *judged)
 	}
 	if s.Process == nil && e.overdue(*s) {
-		return e.outOfTime(s)
+		return e.finish(s, run.EndDeadline, "")
 	}
 	if s.Process == nil {
 		// The intent first: after a crash the same name finds the same process.
 		s.prepareProcess(ProcessGate, e.Now())
 		return Next{}, nil
 	}
-	if s.Limits.RunTimeout > 0 {
-		c.gate.Timeout = min(c.gate.Timeout, max(s.Deadline(e.Now()).Sub(e.Now()), time.Second))
-	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{
-		Name: s.Process.Name, Gate: c.gate, Tree: c.tree, Of: c.of(), Trust: c.trust(),
-	})
-	if err != nil {
-		return Next{}, fmt.Errorf("start check %q: %w", c.gate.Name, err)
-	}
-	s.Process.Handle = h
-	e.emit(run.Event{Kind: run.EventGateStarted, TaskID: s.TaskID, Gate: c.gate.Name}, s)
 	s.Stage = stageGateWatch
-	return Next{}, nil
+	return Next{}, e.startCheck(ctx, s, GateStart{Gate: c.gate, Tree: c.tree, Of: c.of(), Trust: c.trust()})
+}
+
+// startCheck starts a check under the name of the process that was prepared, for no longer than the run has.
+func (e *Engine) startCheck(ctx context.Context, s *State, g GateStart) (err error) {
+	g.Name = s.Process.Name
+	if s.Limits.RunTimeout > 0 {
+		g.Gate.Timeout = min(g.Gate.Timeout, max(s.Deadline(e.Now()).Sub(e.Now()), time.Second))
+	}
+	if s.Process.Handle, err = e.Runner.StartGate(ctx, *s, g); err != nil {
+		return fmt.Errorf("start %s: %w", g.Gate.Name, err)
+	}
+	e.emit(run.Event{Kind: run.EventGateStarted, TaskID: s.TaskID, Gate: g.Gate.Name}, s)
+	return nil
+}
+
+// observeCheck gives what came of the check that runs, nil where nothing has yet: it runs still, or
+// is to be started once more at the stage again, or the run has ended.
+func (e *Engine) observeCheck(ctx context.Context, s *State, again Stage, name string) (*GateStatus, Next, error) {
+	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
+	switch {
+	case errors.Is(err, ErrGone) && s.Gone >= maxGone: // which says nothing of the tree
+		s.Process = nil
+		next, err := e.finish(s, run.EndFailed, fmt.Sprintf("%s was started %d times, and gone each time", name, s.Gone+1))
+		return nil, next, err
+	case errors.Is(err, ErrGone), errors.Is(err, ErrLost) && s.Lost < maxLost:
+		if s.Stage = again; errors.Is(err, ErrGone) {
+			s.Gone++
+		} else {
+			s.Lost++
+		}
+		s.prepareProcess(s.Process.Kind, e.Now())
+		return nil, Next{}, nil
+	case errors.Is(err, ErrLost):
+		s.Process = nil
+		return &GateStatus{Result: gate.Result{
+			ExitCode: -1, Reason: "its process was lost: something ended it from outside, or it ended its own parent",
+		}}, Next{}, nil
+	case err != nil:
+		return nil, Next{}, fmt.Errorf("observe %s: %w", name, err)
+	case status.Running:
+		return nil, Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
+	}
+	s.Lost, s.Gone = 0, 0
+	s.addHosts(status.Hosts)
+	return &status, Next{}, e.forget(ctx, s)
+}
+
+// tellCheck tells how a check ended.
+func (e *Engine) tellCheck(s *State, name string, status *GateStatus, text string) {
+	r := status.Result
+	e.emit(run.Event{
+		Kind: run.EventGate, TaskID: s.TaskID, Gate: name, Passed: r.Passed, Duration: r.Duration,
+		Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
+		Text:  fmt.Sprintf("%s in %s", text, r.Duration.Round(10*time.Millisecond)),
+	}, s)
 }
 
 func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
@@ -340,56 +377,22 @@ func (e *Engine) watchGate(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, err
 	}
-	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
-	switch {
-	case errors.Is(err, ErrGone):
-		s.Process, s.Stage = nil, stageGate
-		if s.Gone++; s.Gone > maxGone { // which says nothing of the tree
-			return e.finish(s, run.EndFailed, fmt.Sprintf("check %q was started %d times, and gone each time",
-				c.gate.Name, s.Gone))
-		}
-		return Next{}, nil
-	case errors.Is(err, ErrLost) && s.Lost < maxLost:
-		s.Process, s.Stage = nil, stageGate
-		s.Lost++
-		return Next{}, nil
-	case errors.Is(err, ErrLost):
-		s.Process, s.Stage = nil, stageGate
-		e.remember(s, c, gate.Result{
-			ExitCode: -1,
-			Reason:   "its process was lost: something ended it from outside, or it ended its own parent",
-		})
-		return Next{}, nil
-	case err != nil:
-		return Next{}, fmt.Errorf("observe check %q: %w", c.gate.Name, err)
-	}
-	if status.Running {
-		return Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
-	}
-	s.Lost, s.Gone = 0, 0
-	if err := e.forget(ctx, s); err != nil {
-		return Next{}, err
+	status, next, err := e.observeCheck(ctx, s, stageGate, c.gate.Name)
+	if status == nil || err != nil {
+		return next, err
 	}
 	if e.overdue(*s) && status.Result.Reason == "wall_timeout" {
 		// It was cut short for the run's sake, which says nothing of the tree.
-		return e.outOfTime(s)
+		return e.finish(s, run.EndDeadline, "")
 	}
 	s.Stage = stageGate
-	s.addHosts(status.Hosts)
-	e.remember(s, c, status.Result, status.Hosts...)
+	e.remember(s, c, status)
 	return Next{}, nil
 }
 
-// outOfTime ends a run whose time is up while checks were still to run.
-func (e *Engine) outOfTime(s *State) (Next, error) {
-	if s.Stuck { // it would have ended without them
-		return e.finishStuck(s, s.EndDetail)
-	}
-	return e.finish(s, run.EndDeadline, "")
-}
-
 // remember keeps the result of a check, and forgets those of other trees.
-func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse) {
+func (e *Engine) remember(s *State, c check, status *GateStatus) {
+	r := status.Result
 	r.Gate, r.Kind, r.Command, r.Tree = c.gate.Name, c.gate.Kind, c.gate.Command, c.tree
 	r.Advisory, r.Missing = c.gate.Advisory, gate.Missing(c.gate, r)
 	word := "failed"
@@ -417,11 +420,7 @@ func (e *Engine) remember(s *State, c check, r gate.Result, hosts ...run.HostUse
 	if len(s.Calls) > 0 {
 		name = s.TaskID + ": " + name
 	}
-	e.emit(run.Event{
-		Kind: run.EventGate, TaskID: s.TaskID, Gate: r.Gate, Passed: r.Passed, Duration: r.Duration,
-		Hosts: run.AddHosts(nil, hosts, maxHosts),
-		Text:  fmt.Sprintf("%s%s %s in %s", name, where, word, r.Duration.Round(10*time.Millisecond)),
-	}, s)
+	e.tellCheck(s, r.Gate, status, name+where+" "+word)
 }
 
 // judgeGate takes the verdict on one check: on to the next, or back to work.
@@ -455,12 +454,6 @@ func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Re
 		}
 		return e.failed(ctx, s, why, failure{Check: &r})
 	}
-	if s.Stuck {
-		s.EndDetail = strings.TrimPrefix(fmt.Sprintf("%s; the final check %q fails on what has landed", s.EndDetail, r.Gate),
-			"; ")
-		s.GateIndex++
-		return Next{}, nil
-	}
 	return e.reopen(s, r)
 }
 
@@ -484,10 +477,6 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 // no task is to blame, and nothing may land without it.
 func (e *Engine) endUnrunnable(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast, r)
-	if s.Stuck {
-		s.GateIndex++
-		return Next{}, nil
-	}
 	e.keepRefused(ctx, s, unrunnable(r))
 	return e.finish(s, run.EndFailed, unrunnable(r)+". What to do first: "+gate.Provide(g))
 }
@@ -507,13 +496,9 @@ func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
 		return Next{}, fmt.Errorf("add a task: %w", err)
 	}
 	s.noteAuthor(run.Task{}, id)
-	if err := doc.SetStatus(progress.StatusInProgress); err != nil {
-		return Next{}, fmt.Errorf("set the status: %w", err)
-	}
-	if err := s.cover(doc); err != nil {
+	if err := s.amend(doc); err != nil {
 		return Next{}, err
 	}
-	s.accept(doc)
 	s.Failure = gate.Remediation(r)
 	s.Objection, s.TaskID = s.Failure, ""
 	s.Phase, s.Stage = run.PhaseIterating, stagePick

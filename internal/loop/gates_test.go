@@ -72,29 +72,6 @@ func TestWhatFailedBeforeDoesNotBlock(t *testing.T) {
 	}
 }
 
-func TestItMustNotGetWorse(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = suite(map[string]func(files) bool{
-		"TestOld": never,
-		"TestNew": func(tree files) bool { return tree["src/T1.txt"] != "bad" },
-	})
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID+".txt"] = "good"
-		if s.TaskID == "T1" && a.Attempt == 1 {
-			w.work["src/T1.txt"] = "bad"
-		}
-		return claimed()
-	}
-	s := w.drive(loop.NewState(withGate(t, gate.Gate{}), w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 4 {
-		t.Fatalf("ended %s after %d iterations", s.End, s.Iteration)
-	}
-	if !strings.Contains(w.prompts[1], "new since the work began: TestNew") {
-		t.Errorf("the second prompt does not tell the new failure from the old one:\n%s", w.prompts[1])
-	}
-}
-
 // TestATaskToMendATestIsNotForgiven: the test that failed before is the goal.
 func TestATaskToMendATestIsNotForgiven(t *testing.T) {
 	t.Parallel()
@@ -113,26 +90,6 @@ func TestATaskToMendATestIsNotForgiven(t *testing.T) {
 		if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
 			t.Errorf("%q: ended %s after %d iterations, want 2", title, s.End, s.Iteration)
 		}
-	}
-}
-
-func TestExitCodeThatIsRedAtTheBase(t *testing.T) {
-	t.Parallel()
-	bare := func(files, loop.GateStart) gate.Result { return gate.Result{ExitCode: 2, Reason: "exited"} }
-	w := newWorld(t)
-	w.judge = bare
-	w.landed[0].Tree = w.store(files{"go.mod": "module m"})
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
-		t.Errorf("detected: ended %s after %d iterations", s.End, s.Iteration)
-	}
-	if diff := cmp.Diff([]gate.Standing{gate.RedAtBase, gate.RedAtBase}, standings(s)); diff != "" {
-		t.Error(diff)
-	}
-	asked := newWorld(t)
-	asked.judge = bare
-	if s := asked.drive(loop.NewState(withGate(t, gate.Gate{}), asked.now), nil); s.End != run.EndStagnated {
-		t.Errorf("asked for: ended %s, want stagnated", s.End)
 	}
 }
 
@@ -322,19 +279,6 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 	}
 }
 
-func TestAdvisoryGateHoldsNothingBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = suite(map[string]func(files) bool{"style": never})
-	s := w.drive(loop.NewState(withGate(t, gate.Gate{Advisory: true}), w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 3 || len(w.checks) != 3 {
-		t.Errorf("ended %s after %d iterations and %d checks", s.End, s.Iteration, len(w.checks))
-	}
-	if diff := cmp.Diff([]gate.Standing{gate.Noted}, standings(s)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestMinPassRate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -352,37 +296,6 @@ func TestMinPassRate(t *testing.T) {
 		w.settings.Quality = gate.Quality{MinPassRate: tt.rate}
 		if s := w.drive(st, nil); s.End != tt.want {
 			t.Errorf("rate %v: ended %s, want %s", tt.rate, s.End, tt.want)
-		}
-	}
-}
-
-// TestCrashWhileBlameIsFound: the runs on the base and the second ones are
-// found again like all others; at worst the one under way is run once more.
-func TestCrashWhileBlameIsFound(t *testing.T) {
-	t.Parallel()
-	story := func(crash func(int) bool) (*world, loop.State) {
-		w := newWorld(t)
-		w.judge = suite(map[string]func(files) bool{
-			"TestOld": never,
-			"TestNew": func(tree files) bool { return tree["src/T1.txt"] != "bad" },
-		})
-		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			w.work["src/"+s.TaskID+".txt"] = "good"
-			if s.TaskID == "T1" && a.Attempt == 1 {
-				w.work["src/T1.txt"] = "bad"
-			}
-			return claimed()
-		}
-		r := request(t, "- [ ] one\n")
-		r.Gates = []gate.Gate{{Command: "suite"}}
-		return w, w.drive(loop.NewState(r, w.now), crash)
-	}
-	clean, want := story(nil)
-	for at, crash := range eachCrash {
-		w, s := story(crash)
-		if s.End != want.End || len(w.checks) > len(clean.checks)+1 || len(w.prompts) != len(clean.prompts) {
-			t.Errorf("crash at step %d: ended %s after %d checks and %d agents, want %s, %d (or one more) and %d",
-				at, s.End, len(w.checks), len(w.prompts), want.End, len(clean.checks), len(clean.prompts))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,7 @@ import (
 
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
-	l := Landing{
-		State: *s, Iteration: s.Number, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Model: s.SeenModel,
-		CostUSD: s.Usage.CostUSD - s.LandedUSD, Planned: s.Proposal.Plan,
-	}
+	l := Landing{Iteration: s.Number, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Planned: s.Proposal.Plan}
 	if !s.Proposal.Plan {
 		doc, err := progress.Parse([]byte(s.Proposal.Progress))
 		if err != nil {
@@ -24,7 +22,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	landed, err := e.Publisher.Land(ctx, l)
+	landed, err := e.commit(ctx, s, l)
 	if err != nil {
 		return e.refuseLanding(ctx, s, err)
 	}
@@ -39,14 +37,10 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	if !l.Planned {
 		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
 	}
-	if at := s.last(); at >= 0 && l.Task.ID != "" {
-		s.noteLanding(l.Task.ID, landed, s.History[at].Evidence.Change)
+	if l.Task.ID != "" {
+		s.noteLanding(l.Task.ID, landed, "changed: "+listPaths(s.Draft.Files))
 	}
 	s.Commits = append(s.Commits, landed)
-	s.HeadTree, s.LandedUSD = landed.Tree, s.Usage.CostUSD
-	if landed.OID != "" { // nothing is committed where that was not wanted
-		s.Head = landed.OID
-	}
 	s.Progress, s.LandedProgress = s.Proposal.Progress, s.Proposal.Progress
 	if err := s.load(); err != nil {
 		return Next{}, err
@@ -70,6 +64,17 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	return Next{}, nil
 }
 
+// commit lands a tree. Nothing is committed where that is not wanted.
+func (e *Engine) commit(ctx context.Context, s *State, l Landing) (Landed, error) {
+	l.State, l.Model, l.CostUSD = *s, s.SeenModel, s.Usage.CostUSD-s.LandedUSD
+	landed, err := e.Publisher.Land(ctx, l)
+	if err != nil {
+		return landed, err
+	}
+	s.Head, s.HeadTree, s.LandedUSD = cmp.Or(landed.OID, s.Head), landed.Tree, s.Usage.CostUSD
+	return landed, nil
+}
+
 // refuseLanding goes on where the publisher did not land the proposal.
 func (e *Engine) refuseLanding(ctx context.Context, s *State, err error) (Next, error) {
 	var rejected *Rejection
@@ -81,8 +86,6 @@ func (e *Engine) refuseLanding(ctx context.Context, s *State, err error) (Next, 
 		return e.openAgain(s)
 	case errors.As(err, &rejected):
 		return e.reject(ctx, s, rejected.Refusals)
-	case errors.Is(err, ErrNotAllowed):
-		return e.finish(s, run.EndCancelled, err.Error())
 	default:
 		return Next{}, fmt.Errorf("land %s: %w", s.TaskID, err)
 	}

@@ -55,32 +55,6 @@ func TestHalfAPlanIsNoPlan(t *testing.T) {
 	})
 }
 
-// A split that comes to nothing does not hide why the task failed.
-func TestAFailedSplitKeepsWhyTheTaskFailed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = func(tree files, _ loop.GateStart) gate.Result {
-		if tree["src/T1"] == "" {
-			return gate.Result{Passed: true, Reason: "exited"}
-		}
-		out := "--- FAIL: TestOne (0.00s)\n    one_test.go:3: got 1, want 2\nFAIL\nFAIL\texample.com/src\t0.01s\n"
-		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out)}
-	}
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		if s.Job == prompt.JobBuild {
-			w.work["src/T1"] = a.Name
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndBlocked || !strings.Contains(s.Progress, "TestOne") ||
-		!strings.Contains(s.Diagnostics, "got 1, want 2") {
-		t.Errorf("ended %s\n%s\n%s", s.End, s.Progress, s.Diagnostics)
-	}
-}
-
 // What becomes of the review does not spoil work that is done and checked.
 func TestAReviewThatFailsLeavesTheRunComplete(t *testing.T) {
 	t.Parallel()

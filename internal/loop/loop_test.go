@@ -12,7 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -279,21 +278,6 @@ func TestUnreadBoxesAreNotDone(t *testing.T) {
 	}
 }
 
-func TestPromptsSayWhenAllIsDone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	r := request(t, "- [ ] one\n- [ ] two\n\n## Acceptance criteria\n- it greets in French\n")
-	w.drive(loop.NewState(r, w.now), nil)
-	if len(w.prompts) != 2 {
-		t.Fatalf("%d prompts", len(w.prompts))
-	}
-	for i, p := range w.prompts {
-		if !strings.Contains(p, "- it greets in French\n") {
-			t.Errorf("prompt %d does not say when all is done", i+1)
-		}
-	}
-}
-
 func TestRateLimitIsAWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -363,53 +347,6 @@ func TestFinalGateBecomesATask(t *testing.T) {
 	never.gate = func(_ files, command string) bool { return command != "final" }
 	if s := never.drive(loop.NewState(gated(t), never.now), nil); s.End != run.EndBlocked {
 		t.Errorf("ended %s when the final check never passes, want blocked", s.End)
-	}
-}
-
-// TestBlockedRunsAreCheckedAtTheEnd: a run that cannot be completed has its final
-// checks all the same, once each, and makes no task of what fails; one that has landed
-// nothing has none.
-func TestBlockedRunsAreCheckedAtTheEnd(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		name          string
-		lands, passes bool
-		standings     []gate.Standing
-		detail        string
-	}{
-		{name: "fails", lands: true, standings: []gate.Standing{gate.Failed}, detail: `the final check "final" fails`},
-		{name: "passes", lands: true, passes: true, standings: []gate.Standing{gate.Passed}},
-		{name: "nothing landed"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			w.gate = func(_ files, command string) bool { return command != "final" || tt.passes }
-			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-				if s.TaskID == "T1" && tt.lands {
-					w.work["one"] = "x"
-					return claimed()
-				}
-				return completed("I looked around.")
-			}
-			r := gated(t)
-			r.Plan = request(t, "- [ ] one\n- [ ] two\n").Plan
-			s := w.drive(loop.NewState(r, w.now), nil)
-			if s.End != run.EndBlocked || !strings.Contains(s.EndDetail, tt.detail) || tt.detail == "" &&
-				strings.Contains(s.EndDetail, "final") {
-				t.Errorf("ended %s: %q, want %q in it", s.End, s.EndDetail, tt.detail)
-			}
-			if diff := cmp.Diff(tt.standings, standings(s)); diff != "" {
-				t.Errorf("final checks (-want +got):\n%s", diff)
-			}
-			doc, err := progress.Parse([]byte(s.Progress))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := len(doc.Tasks()); n != 2 || doc.MarkedDone() {
-				t.Errorf("%d tasks, marked done: %v", n, doc.MarkedDone())
-			}
-		})
 	}
 }
 

@@ -92,7 +92,7 @@ func TestPersonEditsTheFile(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for _, crash := range []func(int) bool{nil, func(step int) bool { return step%3 == 1 }} {
+			for _, crash := range []func(int) bool{nil, func(step int) bool { return step%5 == 1 }} {
 				w := newWorld(t)
 				pushed := false
 				w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -28,12 +27,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
 	for _, f := range opened.Findings {
-		if !slices.Contains(s.Findings, f) { // it is opened again after a restart
-			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-			if f.Rule == RuleAbsent {
-				e.emit(run.Event{Kind: run.EventTrouble, Text: f.Text}, s)
-			}
-		}
+		e.tell(s, run.EventTrouble, f)
 	}
 	s.Laid = s.HeadTree
 	begins := s.Progress == ""
@@ -110,22 +104,16 @@ func (e *Engine) takeIn(s *State, human *progress.Doc) (*progress.Doc, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the landed progress: %w", err)
 	}
-	host := s.doc()
-	return e.applyMerge(s, progress.Merge(base, host, human))
+	return e.applyMerge(s, progress.Merge(base, s.doc(), human))
 }
 
 // takeInTicks merges what people made of the boxes in the pull request.
 func (e *Engine) takeInTicks(s *State, ticks map[string]bool) error {
-	host := s.doc()
-	doc, err := e.applyMerge(s, progress.MergeTicks(host, ticks))
-	if err != nil {
-		return err
-	}
-	s.accept(doc)
-	return nil
+	_, err := e.applyMerge(s, progress.MergeTicks(s.doc(), ticks))
+	return err
 }
 
-// applyMerge gives the document after a merge with people's edits, and what follows
+// applyMerge accepts the document after a merge with people's edits, and does what follows
 // from them for the run.
 func (e *Engine) applyMerge(s *State, m progress.Merged) (*progress.Doc, error) {
 	for _, c := range m.Changes {
@@ -146,12 +134,7 @@ func (e *Engine) applyMerge(s *State, m progress.Merged) (*progress.Doc, error) 
 			s.TaskID = ""
 		}
 	}
-	if done, total := progress.Counts(m.Doc.Tasks()); done < total && m.Doc.MarkedDone() {
-		if err := m.Doc.SetStatus(progress.StatusInProgress); err != nil {
-			return nil, fmt.Errorf("set the status: %w", err)
-		}
-	}
-	if err := s.cover(m.Doc); err != nil {
+	if err := s.amend(m.Doc); err != nil {
 		return nil, err
 	}
 	told := m.Sentences()

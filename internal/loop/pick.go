@@ -24,9 +24,6 @@ func (s *State) spending() string {
 func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 	doc := s.doc()
 	tasks := doc.Tasks()
-	if s.Stuck { // somebody has brought work meanwhile
-		s.Stuck, s.EndDetail = false, ""
-	}
 	switch done, total := progress.Counts(tasks); {
 	case total == 0:
 		return e.finish(s, run.EndFailed, "the plan holds no task")
@@ -59,7 +56,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 			detail = "the open tasks were blocked before; remove “(blocked: …)” from a task in " + s.ProgressPath +
 				" to retry it"
 		}
-		return e.endStuck(s, detail)
+		return e.finishStuck(s, detail)
 	}
 	if task.Verify {
 		return e.hostTask(ctx, s, task)
@@ -68,17 +65,6 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return next, err
 	}
 	return e.call(ctx, s, doc, task)
-}
-
-// endStuck ends a run that has no task left to work. Where it has landed something, the
-// final checks say first how that stands.
-func (e *Engine) endStuck(s *State, detail string) (Next, error) {
-	if len(s.Commits) == 0 || len(gate.At(s.Checks(), gate.Final)) == 0 {
-		return e.finishStuck(s, detail)
-	}
-	s.Stuck, s.EndDetail = true, detail
-	s.Phase, s.Stage, s.GateIndex, s.GateLast = run.PhaseFinishing, stageGate, 0, nil
-	return Next{}, nil
 }
 
 // finishStuck ends a run without a task to work: for a person to give what the tasks
@@ -130,8 +116,7 @@ func Ahead(s State) (order, all []run.Task, err error) {
 
 // choose picks the next task: the one in progress first, then the open one of the best priority
 // whose attempts are left and whose dependencies are done, in the order of the file. Tasks that
-// depend on each other in a circle hold each other up no more once nothing else is free. Tasks that are
-// taken are being worked on already: they are not done, and not to be chosen.
+// depend on each other in a circle do not hold each other up. Tasks that are taken are being worked on already: they are not done, and not to be chosen.
 func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, found bool) {
 	state := standings(tasks, s)
 	for _, t := range tasks {
@@ -139,25 +124,19 @@ func choose(tasks []run.Task, s *State, taken map[string]bool) (best run.Task, f
 			return t, true // the policy says when it is enough
 		}
 	}
-	pick := func(free func(t run.Task) bool) {
-		for _, t := range tasks {
-			if workable(state[t.ID]) && !taken[t.ID] && free(t) && (!found || rank(t) < rank(best)) {
-				best, found = t, true
-			}
+	for _, t := range tasks {
+		if workable(state[t.ID]) && !taken[t.ID] && (!found || rank(t) < rank(best)) && free(tasks, state, t) {
+			best, found = t, true
 		}
-	}
-	pick(func(t run.Task) bool { return free(t, state) })
-	if !found && len(taken) == 0 {
-		pick(func(t run.Task) bool { return inCircle(tasks, t.ID) && holdup(tasks, state, t.ID) == "" })
 	}
 	return best, found
 }
 
-// free says whether a task waits for no other.
-func free(t run.Task, state map[string]run.TaskStatus) bool {
+// free says whether a task waits for no other, but in a circle.
+func free(tasks []run.Task, state map[string]run.TaskStatus, t run.Task) bool {
 	return !slices.ContainsFunc(t.DependsOn, func(id string) bool {
-		return workable(state[id]) || state[id] == run.TaskBlocked
-	})
+		return state[id] == run.TaskBlocked || workable(state[id]) && !slices.Contains(dependencies(tasks, id), t.ID)
+	}) && (len(t.DependsOn) == 0 || holdup(tasks, state, t.ID) == "")
 }
 
 // standings is how each task stands; one whose attempts are used up is blocked.

@@ -55,17 +55,18 @@ func (e *Engine) endPlanned(s *State) (Next, error) {
 // covered is the hash of the plan that a person's approval covers, "" without one.
 func (s *State) covered() string { return cmp.Or(s.Covered, s.Approved) }
 
-// cover has an approval that covers the accepted plan cover doc as well, which
-// follows it: the host has edited the plan, or a person who may approve it. What
-// agents write is not for cover; see await.
-func (s *State) cover(doc *progress.Doc) error {
-	if s.Approved == "" {
-		return nil
+// amend makes doc the accepted progress file, of which the host has edited the plan, or a person who
+// may approve it: an approval of the plan as it was covers it. What agents write is not for amend; see await.
+func (s *State) amend(doc *progress.Doc) error {
+	if done, total := progress.Counts(doc.Tasks()); done < total && doc.MarkedDone() {
+		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
+			return fmt.Errorf("set the status: %w", err)
+		}
 	}
-	before := s.doc()
-	if s.covered() == before.PlanSHA256() {
+	if s.Approved != "" && s.covered() == s.read.doc.PlanSHA256() {
 		s.Covered = doc.PlanSHA256()
 	}
+	s.accept(doc)
 	return nil
 }
 

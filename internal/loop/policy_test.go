@@ -248,22 +248,6 @@ func TestGuidanceFollowsTheKindOfTheCheck(t *testing.T) {
 	}
 }
 
-// An agent that finds its task done needs one call more, which looks; it names no place.
-func TestWorkThatIsThereCostsOneCallMore(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.agent = func(_ *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		if s.Job == prompt.JobVerify {
-			return completed("1. yes: `src/base.go` line 1, `make test` passes\n\nRALPH_RESULT: done")
-		}
-		return claimed()
-	}
-	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
-	if s.End != run.EndAllTasksComplete || len(w.prompts) != 2 {
-		t.Errorf("ended %s (%s) after %d calls, want 2", s.End, s.EndDetail, len(w.prompts))
-	}
-}
-
 // What earlier attempts left behind is not in the way of the last one.
 func TestTheLastTryBeginsOnCleanFiles(t *testing.T) {
 	t.Parallel()
@@ -328,30 +312,4 @@ func TestATaskThatIsNotAtHandIsGivenUp(t *testing.T) {
 			t.Errorf("ended %s: %s", s.End, s.EndDetail)
 		}
 	})
-}
-
-// A check that says nothing does not say the same of two tasks.
-func TestSilentChecksDoNotEndTheRun(t *testing.T) {
-	t.Parallel()
-	for _, output := range []string{"", "make: *** [Makefile:3: lint] Error 1\n"} {
-		w := newWorld(t)
-		w.judge = func(tree files, _ loop.GateStart) gate.Result {
-			bad := tree["src/bad"] != ""
-			return gate.Result{Passed: !bad, ExitCode: 1, Reason: "exited", Output: output, Kind: gate.Lint}
-		}
-		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			if s.TaskID == "T4" {
-				w.work["src/T4"] = "done"
-				return claimed()
-			}
-			w.work["src/bad"] = a.Name
-			return claimed()
-		}
-		r := request(t, "- [ ] one\n- [ ] two\n- [ ] three\n- [ ] four\n")
-		r.Gates = []gate.Gate{{Name: "make lint", Command: "make lint", Kind: gate.Lint}}
-		s := w.drive(loop.NewState(r, w.now), nil)
-		if s.End != run.EndBlocked || w.tasks(s)[3].Status != run.TaskDone {
-			t.Errorf("%q: ended %s (%s)\n%s", output, s.End, s.EndDetail, s.Progress)
-		}
-	}
 }

@@ -5,25 +5,7 @@ import (
 	"testing"
 
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/run"
 )
-
-// Agents are told of the tree that they begin with, also once others have worked on it, and
-// of nothing of the host's own in it.
-func TestProjectIsThatOfTheTree(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landed[0].Tree = w.store(files{"README": "hello", "go.mod": "module example.com/m\n"})
-	s := w.drive(loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now), nil)
-	if s.End != run.EndAllTasksComplete || len(w.prompts) != 2 {
-		t.Fatalf("ended %s after %d calls", s.End, len(w.prompts))
-	}
-	for i, want := range []string{"README  go.mod", "README  go.mod  src/"} {
-		if text := w.prompts[i]; !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("prompt %d does not say %q:\n%s", i+1, want, text)
-		}
-	}
-}
 
 // The borders of quoted text carry what nobody knows who wrote it: it is made at random for
 // the run, kept with it, and another one for each prompt.

@@ -125,13 +125,9 @@ func (e *Engine) screen(ctx context.Context, s *State, c *candidate) (_ Next, ha
 		if err := e.putBack(ctx, s, c, unstored, held); err != nil {
 			return Next{}, false, err
 		}
-		if held, err = e.changes(ctx, s, c); err != nil {
+		if _, err = e.changes(ctx, s, c); err != nil {
 			return Next{}, false, err
 		}
-	}
-	if len(held) > 0 { // it could not be put back
-		next, err := e.reject(ctx, s, held)
-		return next, true, err
 	}
 	if c.plain, err = e.withoutNotes(ctx, c.tree); err != nil {
 		return Next{}, false, err
@@ -155,7 +151,6 @@ func (e *Engine) changes(ctx context.Context, s *State, c *candidate) (held []Re
 		return nil, fmt.Errorf("compare trees: %w", err)
 	}
 	code, foreign := splitChanges(changes, path.Dir(s.ProgressPath))
-	s.evidence(func(ev *Evidence) { ev.Change = oneLine(pathsIn(code), maxEvidence) })
 	c.code = code
 	return append(foreign, e.Publisher.Screen(*s, code)...), nil
 }

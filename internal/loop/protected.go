@@ -47,8 +47,8 @@ func (e *Engine) putBack(ctx context.Context, s *State, c *candidate, unstored, 
 // tellHeld tells people which changes were put back, once for each task. The first of them could
 // not be stored, as many as unstored says.
 func (e *Engine) tellHeld(s *State, held []Refusal, unstored int) {
-	var told []string
-	for i, r := range held {
+	var found []gate.Finding
+	for i, r := range held[:min(len(held), maxHeld+1)] {
 		rule, then := RuleProtected, ": change it yourself if you want that"
 		if i < unstored {
 			rule, then = RuleUnstored, ""
@@ -59,14 +59,24 @@ func (e *Engine) tellHeld(s *State, held []Refusal, unstored int) {
 		if i == maxHeld {
 			f = gate.Finding{Rule: rule, Text: fmt.Sprintf("%d more paths were put back at %s", len(held)-i, s.TaskID)}
 		}
-		if i <= maxHeld && !slices.Contains(s.Findings, f) {
+		found = append(found, f)
+	}
+	e.tell(s, run.EventPersonNotified, found...)
+}
+
+// tell keeps findings for people to look at, and tells them of those that are new: none, where it is false.
+func (e *Engine) tell(s *State, kind run.EventKind, found ...gate.Finding) bool {
+	var told []string
+	for _, f := range found {
+		if !slices.Contains(s.Findings, f) {
 			s.Findings = appendFindings(s.Findings, []gate.Finding{f})
 			told = append(told, f.Text)
 		}
 	}
 	if len(told) > 0 {
-		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: strings.Join(told, "; ")}, s)
+		e.emit(run.Event{Kind: kind, TaskID: s.TaskID, Text: strings.Join(told, "; ")}, s)
 	}
+	return len(told) > 0
 }
 
 // onlyHeld fails a call that changed nothing but what was put back, which is nothing.

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -83,38 +82,6 @@ func TestProtectedPathsArePutBack(t *testing.T) {
 	for at, crash := range eachCrash {
 		w := begin()
 		verify(w, w.drive(loop.NewState(r, w.now), crash), at)
-	}
-}
-
-// TestManyProtectedPathsStaySmall: what is kept and told of many protected paths does not
-// grow with their number.
-func TestManyProtectedPathsStaySmall(t *testing.T) {
-	t.Parallel()
-	const paths = 5000
-	w := newWorld(t)
-	w.agent = func(w *world, _ loop.State, _ loop.AgentStart) loop.AgentStatus {
-		for i := range paths {
-			w.work[fmt.Sprintf("protected/%s/%d", strings.Repeat("x", 150), i)] = "mine\n"
-		}
-		w.work["ok"] = "x"
-		return claimed()
-	}
-	s := w.drive(loop.NewState(request(t, "- [ ] one\n"), w.now), nil)
-	if !s.End.Complete() {
-		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
-	}
-	notified := 0
-	for _, ev := range w.events {
-		if ev.Kind == run.EventPersonNotified && strings.Contains(ev.Text, "put back") {
-			notified++
-		}
-	}
-	last := s.Findings[len(s.Findings)-1].Text
-	if notified != 1 || len(s.Findings) > 50 || last != "4980 more paths were put back at T1" {
-		t.Errorf("people are notified %d times, of %d findings, the last %q", notified, len(s.Findings), last)
-	}
-	if stored, err := loop.Encode(s); err != nil || len(stored) > 200<<10 {
-		t.Errorf("the state takes %d bytes, %v", len(stored), err)
 	}
 }
 

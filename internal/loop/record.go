@@ -24,9 +24,8 @@ type Iteration struct {
 	Usage     run.Usage
 	// Models is what the call used of each model, Hosts what it and the checks
 	// after it reached, or were kept from.
-	Models   []run.ModelUse
-	Hosts    []run.HostUse
-	Evidence Evidence
+	Models []run.ModelUse
+	Hosts  []run.HostUse
 }
 
 // Bounds of an iteration's record; an agent chooses what it asks for.
@@ -34,20 +33,6 @@ const (
 	maxModels = 8
 	maxHosts  = 20
 )
-
-// Evidence is what the four layers of verification found about one call, one
-// line each; "" where a layer was not reached. It is kept with the call, so that
-// a verdict can be followed later.
-type Evidence struct {
-	// Contradiction is what the agent said against its own claim.
-	Contradiction string `json:"contradiction,omitempty"`
-	// Change is what differs from the last landed tree.
-	Change string `json:"change,omitempty"`
-	// Checkmark is what it did to the tasks and sections of progress.md.
-	Checkmark string `json:"checkmark,omitempty"`
-	// Signal is what it said of its task.
-	Signal string `json:"signal,omitempty"`
-}
 
 // addCall keeps a call in the history. Waits in a row are one entry.
 func (s *State) addCall(it Iteration) {
@@ -62,11 +47,6 @@ func (s *State) addCall(it Iteration) {
 	it.Hosts = run.AddHosts(s.EarlyHosts, it.Hosts, maxHosts)
 	s.EarlyHosts = nil
 	s.History = append(s.History[:n], it)
-}
-
-// evidence adds to what was found about the call that ended last.
-func (s *State) evidence(note func(*Evidence)) {
-	s.lastCall(func(it *Iteration) { note(&it.Evidence) })
 }
 
 // lastCall changes the record of the call that ended last, if there is one.

@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -19,17 +18,14 @@ type Setup struct {
 	Timeout  time.Duration
 	// Tree is the default branch's.
 	Tree string
-	// Done: they have ended. Failed says what went wrong, if anything did.
-	Done   bool
-	Failed string
 }
 
 // SetupName is what people call the set-up commands.
 const SetupName = "set-up"
 
-// setup tells people that the run has begun, and runs the set-up commands. Once they have
-// ended, which is stored by then, it goes on: without what they prepare no check would tell
-// anything, so that the run ends where they failed, before any model is paid for.
+// setup tells people that the run has begun, and runs the set-up commands as a check. Without what
+// they prepare no check would tell anything, so that the run ends where they fail, before any model
+// is paid for.
 func (e *Engine) setup(ctx context.Context, s *State) (Next, error) {
 	switch {
 	case s.Process == nil:
@@ -41,71 +37,28 @@ func (e *Engine) setup(ctx context.Context, s *State) (Next, error) {
 		}
 		s.prepareProcess(ProcessSetup, e.Now())
 		return Next{}, nil
-	case s.Setup.Done:
-		if err := e.forget(ctx, s); err != nil {
-			return Next{}, err
-		}
-		failed := s.Setup.Failed
-		s.Setup = nil
-		switch {
-		case failed == "":
-			return e.enter(ctx, s)
-		case e.overdue(*s):
-			return e.finish(s, run.EndDeadline, "")
-		default:
-			return e.finish(s, run.EndFailed, failed)
-		}
-	case s.Process.Handle != "":
-		return e.watchSetup(ctx, s)
+	case s.Process.Handle == "":
+		g := gate.Gate{Name: SetupName, Command: strings.Join(s.Setup.Commands, "\n"), Timeout: s.Setup.Timeout}
+		return Next{}, e.startCheck(ctx, s, GateStart{Gate: g, Tree: s.Setup.Tree, Trust: TrustDefault})
 	}
-	g := gate.Gate{Name: SetupName, Command: strings.Join(s.Setup.Commands, "\n"), Timeout: s.Setup.Timeout}
-	if s.Limits.RunTimeout > 0 {
-		g.Timeout = min(g.Timeout, max(s.Deadline(e.Now()).Sub(e.Now()), time.Second))
+	status, next, err := e.observeCheck(ctx, s, stageSetup, SetupName)
+	if status == nil || err != nil {
+		return next, err
 	}
-	h, err := e.Runner.StartGate(ctx, *s, GateStart{
-		Name: s.Process.Name, Gate: g, Tree: s.Setup.Tree, Trust: TrustDefault,
-	})
-	if err != nil {
-		return Next{}, fmt.Errorf("start the set-up commands: %w", err)
+	s.Setup = nil
+	r := status.Result
+	if r.Passed {
+		e.tellCheck(s, SetupName, status, SetupName+" done")
+		return e.enter(ctx, s)
 	}
-	s.Process.Handle = h
-	e.emit(run.Event{Kind: run.EventGateStarted, Gate: SetupName}, s)
-	return Next{}, nil
-}
-
-// watchSetup waits for the set-up commands.
-func (e *Engine) watchSetup(ctx context.Context, s *State) (Next, error) {
-	status, err := e.Runner.ObserveGate(ctx, s.Process.Handle)
-	switch {
-	case (errors.Is(err, ErrGone) || errors.Is(err, ErrLost)) && s.Gone < maxGone:
-		s.prepareProcess(ProcessSetup, e.Now())
-		s.Gone++
-		return Next{}, nil
-	case errors.Is(err, ErrGone), errors.Is(err, ErrLost):
-		s.Process = nil
-		return e.finish(s, run.EndFailed, "the set-up commands were lost each time they were started")
-	case err != nil:
-		return Next{}, fmt.Errorf("observe the set-up commands: %w", err)
+	e.tellCheck(s, SetupName, status, SetupName+" failed")
+	if e.overdue(*s) {
+		return e.finish(s, run.EndDeadline, "")
 	}
-	if status.Running {
-		return Next{Kind: Wait, Handles: []Handle{s.Process.Handle}}, nil
+	why := r.Reason
+	if why == "exited" {
+		why = fmt.Sprintf("they ended with exit code %d", r.ExitCode)
 	}
-	s.Gone = 0
-	r, word := status.Result, "done"
-	s.Setup.Done = true
-	if !r.Passed {
-		word = "failed"
-		why := r.Reason
-		if why == "exited" {
-			why = fmt.Sprintf("they ended with exit code %d", r.ExitCode)
-		}
-		s.Setup.Failed = fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why, oneLine(r.Output, 400))
-	}
-	s.addHosts(status.Hosts)
-	e.emit(run.Event{
-		Kind: run.EventGate, Gate: SetupName, Passed: r.Passed, Duration: r.Duration,
-		Hosts: run.AddHosts(nil, status.Hosts, maxHosts),
-		Text:  fmt.Sprintf("%s %s in %s", SetupName, word, r.Duration.Round(10*time.Millisecond)),
-	}, s)
-	return Next{}, nil
+	return e.finish(s, run.EndFailed, fmt.Sprintf("the set-up commands of .github/ralph.yml failed: %s: %s", why,
+		oneLine(r.Output, 400)))
 }

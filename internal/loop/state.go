@@ -131,19 +131,6 @@ type Proposal struct {
 	Bare string `json:",omitempty"`
 }
 
-// Ended is how an agent call ended that came to nothing.
-type Ended struct {
-	Outcome Outcome
-	Detail  string
-	RetryAt time.Time
-	// Worked: it had used the model before.
-	Worked bool
-	// DoFirst, Lasts and Limit are those of the AgentStatus.
-	DoFirst string
-	Lasts   bool
-	Limit   string
-}
-
 // Need is what an agent said is missing for a task, which only a person can get.
 type Need struct{ TaskID, Words string }
 
@@ -217,10 +204,6 @@ type Position struct {
 	// Outdated: the branch may have gone further than this state knows. The next step
 	// catches up with it.
 	Outdated bool `json:",omitempty"`
-
-	// Stuck: no task is left that could be worked, and the final checks run on what
-	// has landed before the run ends as blocked, for people to see.
-	Stuck bool
 
 	End       run.EndReason
 	EndDetail string
@@ -305,7 +288,8 @@ type Attempt struct {
 	Verdict  Verdict
 	Process  *Process
 	Proposal *Proposal
-	Ended    *Ended
+	// Ended is how a call ended that came to nothing, without its words.
+	Ended *AgentStatus
 	// Draft is the record of the iteration at hand.
 	Draft     Seen
 	GateIndex int

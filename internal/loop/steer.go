@@ -91,15 +91,9 @@ func (e *Engine) steer(ctx context.Context, s *State, w Wish) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if done, total := progress.Counts(doc.Tasks()); done < total && doc.MarkedDone() {
-		if err := doc.SetStatus(progress.StatusInProgress); err != nil {
-			return "", fmt.Errorf("set the status: %w", err)
-		}
-	}
-	if err := s.cover(doc); err != nil {
+	if err := s.amend(doc); err != nil {
 		return "", err
 	}
-	s.accept(doc)
 	s.noteMerged([]string{said})
 	if interrupt {
 		return said, e.interrupt(ctx, s)

@@ -48,13 +48,8 @@ const (
 // the one the proposal was made on nor the commit that lands it.
 var ErrBranchMoved = errors.New("loop: somebody else moved the branch")
 
-// ErrNotAllowed is returned by a Publisher when the person behind the run, or
-// behind the task, may no longer write to the repository. The run stops; nothing
-// more is committed.
-var ErrNotAllowed = errors.New("loop: the person who asked for this may no longer write to the repository")
-
-// Halt is returned by a Publisher where a person has to say how it goes on, or
-// has said that it does not. The run ends for Reason; nothing more is committed.
+// Halt is returned by a Publisher where a person has to say how it goes on, has said that it
+// does not, or may no longer write to the repository. The run ends for Reason; nothing more is committed.
 type Halt struct {
 	Reason run.EndReason
 	Detail string

@@ -190,7 +190,7 @@ func (e *Engine) handOn(ctx context.Context, s *State, tasks []run.Task, parts [
 	}
 	state := standings(tasks, s)
 	for _, t := range tasks {
-		if slices.Contains(parts, t.ID) && workable(state[t.ID]) && free(t, state) {
+		if slices.Contains(parts, t.ID) && workable(state[t.ID]) && free(tasks, state, t) {
 			s.Kept.TaskID, s.TaskID = t.ID, t.ID
 			return nil
 		}

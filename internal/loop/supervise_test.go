@@ -92,33 +92,6 @@ func TestATaskThatIsTooMuchIsSplit(t *testing.T) {
 	}
 }
 
-// What cannot be split is blocked, and the others go on.
-func TestWhatCannotBeSplitIsBlocked(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID] = "done"
-		if s.TaskID == "T1" {
-			w.work["src/T1"] = fmt.Sprint("wrong ", s.Iteration)
-		}
-		return claimed()
-	}
-	w.gate = func(tree files, _ string) bool { return !strings.HasPrefix(tree["src/T1"], "wrong") }
-	r := request(t, threeTasks)
-	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndBlocked || len(s.Commits) < 2 {
-		t.Errorf("ended %s with %v", s.End, subjects(s.Commits))
-	}
-	if !slices.Contains(w.verdicts(), string(loop.VerdictDecompose)) ||
-		!strings.Contains(s.Progress, "T1 one (blocked: ") {
-		t.Errorf("%v\n%s", w.verdicts(), s.Progress)
-	}
-	if !strings.Contains(s.Diagnostics, "T1") {
-		t.Errorf("nobody is told why: %q", s.Diagnostics)
-	}
-}
-
 // The reason behind a blocked task tells the last error, as far as there is room for it.
 func TestTheReasonBehindABlockedTaskIsWhole(t *testing.T) {
 	t.Parallel()
@@ -146,41 +119,6 @@ func TestTheReasonBehindABlockedTaskIsWhole(t *testing.T) {
 				t.Errorf("ended %s, because %s", s.End, reason)
 			}
 		})
-	}
-}
-
-// The exact error, the role that fixes it and what was tried are in the next
-// prompt.
-func TestAFailureChangesWhoComesNextAndWhatTheyAreTold(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = func(tree files, _ loop.GateStart) gate.Result {
-		if tree["src/T1"] != "wrong" {
-			return gate.Result{Passed: true, Reason: "exited"}
-		}
-		out := "--- FAIL: TestOne (0.00s)\n    src/one_test.go:12: got wrong, want right\nFAIL\nFAIL\texample.com/src\t0.01s\n"
-		return gate.Result{ExitCode: 1, Reason: "exited", Output: out, Facts: gate.Read(out)}
-	}
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID] = "wrong"
-		if a.Role == run.RoleDebugger && strings.Contains(a.Prompt, "got wrong, want right") {
-			w.work["src/"+s.TaskID] = "right"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Name: "test", Command: "go test ./...", Kind: gate.Test}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete || s.Iteration != 2 {
-		t.Fatalf("ended %s (%s) after %d iterations", s.End, s.EndDetail, s.Iteration)
-	}
-	if diff := cmp.Diff([]run.Role{run.RoleImplementer, run.RoleDebugger}, w.roles()); diff != "" {
-		t.Error(diff)
-	}
-	for _, want := range []string{"## Your part: debugger", "TestOne`", "src/one_test.go", "## What was tried"} {
-		if !strings.Contains(w.prompts[1], want) {
-			t.Errorf("the second prompt lacks %q:\n%s", want, w.prompts[1])
-		}
 	}
 }
 
@@ -358,63 +296,5 @@ func TestRolesHaveTheirOwnModels(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"T1": "implementer common 0 []", "T2": "tester special 7 [WebFetch]"},
 		got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-// What each layer of verification found is kept with the call.
-func TestEvidenceIsKept(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	calls := 0
-	var reviewed []run.TaskStatus
-	w.judge = func(files, loop.GateStart) gate.Result {
-		return gate.Result{Passed: true, Reason: "exited"}
-	}
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		calls++
-		w.work["src/"+s.TaskID] = fmt.Sprint(calls)
-		d, err := progress.Parse([]byte(w.work[s.ProgressPath]))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := d.Tick("T1"); err != nil {
-			w.t.Fatal(err)
-		}
-		w.work[s.ProgressPath] = string(d.Bytes())
-		if calls == 1 {
-			return completed("I could not complete the second half.")
-		}
-		return completed("Done.\n\nALL_TASKS_COMPLETE\n")
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Name: "check", Command: "check"}}
-	s := loop.NewState(r, w.now)
-	e := w.engine()
-	for s.EndedAt.IsZero() {
-		next, _, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = next
-		if s.Stage == "gate_watch" && len(w.checks) > 1 { // the first one is on what was there before
-			reviewed = append(reviewed, s.Standing(run.Task{ID: "T1", Status: run.TaskOpen}))
-		}
-	}
-	var got []loop.Evidence
-	for _, h := range s.History {
-		got = append(got, h.Evidence)
-	}
-	want := []loop.Evidence{
-		{
-			Contradiction: "I could not complete the second half.", Change: "1 changed: A src/T1",
-			Checkmark: "T1 \"one\" ticked", Signal: "partial: I could not complete the second half.",
-		},
-		{Change: "1 changed: A src/T1", Checkmark: "T1 \"one\" ticked", Signal: "done"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]run.TaskStatus{run.TaskInReview}, reviewed); diff != "" {
-		t.Errorf("while the check runs: %s", diff)
 	}
 }

@@ -93,26 +93,24 @@ func (e *Engine) writeBack(
 		return "", nil, err
 	}
 	with = tree
-	if string(written.File) != string(src) {
-		put := false
-		if with, put, err = e.put(ctx, tree, file, written.File, true); err != nil {
-			return "", nil, err
+	for _, f := range []struct {
+		path     string
+		was, now []byte
+		there    bool
+	}{{file, src, written.File, true}, {s.Subject.TaskNotes, notes, written.Notes, noted}} {
+		if f.path == "" || string(f.was) == string(f.now) {
+			continue
 		}
-		if !put {
+		whole, put, err := e.put(ctx, with, f.path, f.now, f.there)
+		switch {
+		case err != nil:
+			return "", nil, err
+		case put:
+			with, own = whole, append(own, f.path)
+		case f.path == file:
 			e.notWritten(s, "it is not a regular file on this branch")
 			return tree, nil, nil
 		}
-		own = append(own, file)
-	}
-	if s.Subject.TaskNotes == "" || string(written.Notes) == string(notes) {
-		return with, own, nil
-	}
-	whole, put, err := e.put(ctx, with, s.Subject.TaskNotes, written.Notes, noted)
-	if err != nil {
-		return "", nil, err
-	}
-	if put {
-		with, own = whole, append(own, s.Subject.TaskNotes)
 	}
 	return with, own, nil
 }
@@ -139,12 +137,7 @@ func (e *Engine) tellOpen(s *State, doc *progress.Doc, id string, w plan.Written
 // notWritten tells people once why the plan's own file is not up to date.
 func (e *Engine) notWritten(s *State, why string) {
 	file := s.Subject.TaskFile
-	f := gate.Finding{Rule: RuleTaskFile, Path: file, Text: file + " was not updated: " + why}
-	if slices.Contains(s.Findings, f) {
-		return
-	}
-	s.Findings = appendFindings(s.Findings, []gate.Finding{f})
-	e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: f.Text}, s)
+	e.tell(s, run.EventPersonNotified, gate.Finding{Rule: RuleTaskFile, Path: file, Text: file + " was not updated: " + why})
 }
 
 // put gives tree with content as the file at path, where that changes nothing

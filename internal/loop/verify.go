@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -81,20 +80,12 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 			": where the work needs one of them, take it back in by a rule with ! in .gitignore")
 	}
 	s.accept(verdict.Accepted)
-	s.evidence(func(ev *Evidence) {
-		ev.Checkmark = oneLine(checkmarks(verdict.Changes), maxEvidence)
-		ev.Signal = signal(s.Proposal.Claim, verdict.ClaimedDone)
-	})
 	said := s.Proposal.Claim
 	ticked := (verdict.TickedAssigned || verdict.ClaimedDone) && s.Promise == "" // a tick is no promise
 	if ticked {
 		said = said.Ticked()
 	}
 	s.Draft.ClaimedDone = said.Kind == prompt.ClaimDone || ticked
-	if said.Contradicted {
-		against := cmp.Or(said.Words, string(said.Kind))
-		s.evidence(func(ev *Evidence) { ev.Contradiction = oneLine(against, maxEvidence) })
-	}
 	p := s.Proposal
 	p.Claim, p.Ticked = said, verdict.TickedAssigned
 	if unreadable != "" {
@@ -204,33 +195,6 @@ func (e *Engine) takeTasks(ctx context.Context, s *State) ([]run.Task, error) {
 		return nil, nil // half a list would pass for the whole
 	}
 	return verdict.Added, nil
-}
-
-// checkmarks are all the changes to progress.md, in words.
-func checkmarks(changes []progress.Change) string {
-	if len(changes) == 0 {
-		return "nothing was changed"
-	}
-	parts := make([]string, 0, len(changes))
-	for _, c := range changes {
-		parts = append(parts, c.String())
-	}
-	return strings.Join(parts, "; ")
-}
-
-// maxToldPaths bounds the paths that a text is made of, before it is cut.
-const maxToldPaths = 50
-
-// pathsIn are the paths of a change, in words.
-func pathsIn(changes []Change) string {
-	if len(changes) == 0 {
-		return "no file was changed"
-	}
-	var parts []string
-	for _, c := range changes[:min(len(changes), maxToldPaths)] {
-		parts = append(parts, c.Status+" "+c.Path)
-	}
-	return fmt.Sprintf("%d changed: %s", len(changes), strings.Join(parts, ", "))
 }
 
 // splitChanges separates the work from the run's own folder, whose only file
@@ -364,16 +328,4 @@ func (e *Engine) keepAttempt(ctx context.Context, s *State, a FailedAttempt) (ke
 		return false, err
 	}
 	return e.KeepAttempt(ctx, a)
-}
-
-// signal says what an agent's last words claim, for the record.
-func signal(said prompt.Claim, marked bool) string {
-	switch {
-	case said.Kind != prompt.ClaimNone:
-		return oneLine(strings.TrimSuffix(string(said.Kind)+": "+said.Words, ": "), maxEvidence)
-	case marked:
-		return "the completion marker stands in progress.md"
-	default:
-		return "none"
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -79,7 +78,7 @@ func (p *Publisher) authorize(ctx context.Context, login string) error {
 		return err
 	}
 	if !may.CanWrite {
-		return fmt.Errorf("%s: %w", login, loop.ErrNotAllowed)
+		return &loop.Halt{Reason: run.EndCancelled, Detail: login + " may no longer write to the repository"}
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // index is what the host knows of a directory: the tree it holds and the
@@ -44,7 +46,6 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 		byPath: make(map[string]int, len(entries)),
 		dirs:   make(map[string]struct{}, len(entries)/8+1), modules: map[string]bool{},
 	}
-	last := ""
 	for i, e := range entries {
 		x.byPath[e.Path] = i
 		if e.Submodule != "" {
@@ -53,17 +54,11 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 		if e.Withheld && (e.Mode != ModeSubmodule || !exportable(e.Path)) {
 			continue // nothing of it is on disk, not even the way to it
 		}
-		dir, _ := splitPath(e.Path)
-		if dir == last {
-			continue
-		}
-		last = dir
-		for dir != "" {
+		for dir, _ := splitPath(e.Path); dir != ""; dir, _ = splitPath(dir) {
 			if _, known := x.dirs[dir]; known {
 				break
 			}
 			x.dirs[dir] = struct{}{}
-			dir, _ = splitPath(dir)
 		}
 	}
 	return x
@@ -72,19 +67,7 @@ func newIndex(entries []entry, tree OID, written instant) *index {
 // fresh says whether the file with this stamp is the one the entry describes,
 // unchanged.
 func (x *index) fresh(e entry, info fileInfo) bool {
-	return info.gitMode() == modeOnDisk(e.Mode) && e.Stat == info.stamp && !e.Stat.after(x.written)
-}
-
-// modeOnDisk is the mode that a file of this tree mode has when it lies in a
-// directory; old trees hold others, such as 0664.
-func modeOnDisk(mode uint32) uint32 {
-	if mode&modeKind != ModeFile&modeKind {
-		return mode
-	}
-	if mode&0o100 != 0 {
-		return ModeExecutable
-	}
-	return ModeFile
+	return info.gitMode() == e.Mode && e.Stat == info.stamp && !e.Stat.after(x.written)
 }
 
 // indexFile is what the file of an index holds.
@@ -126,21 +109,20 @@ func writeIndex(path string, entries []entry, tree OID) (instant, error) {
 
 // changedAt is when a file of the host's own was written, by the clock of its file system.
 func changedAt(path string) (instant, error) {
-	f, err := os.Open(path) // #nosec G304 -- the host's own file
-	if err != nil {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
 		return instant{}, fmt.Errorf("look at the index: %w", err)
 	}
-	defer func() { _ = f.Close() }()
-	info, err := fstat(f)
-	return instant{info.stamp.MtimeS, info.stamp.MtimeN}, err
+	stamp := makeInfo(&st).stamp
+	return instant{stamp.MtimeS, stamp.MtimeN}, nil
 }
 
-// sortedBelow returns the range of entries below a directory.
-func sortedBelow(entries []entry, dir string) (from, to int) {
-	prefix := dir + "/"
-	from, _ = slices.BinarySearchFunc(entries, prefix, func(e entry, p string) int { return strings.Compare(e.Path, p) })
-	for to = from; to < len(entries) && strings.HasPrefix(entries[to].Path, prefix); {
+// below are the entries below a directory.
+func (x *index) below(dir string) []entry {
+	from, _ := slices.BinarySearchFunc(x.entries, dir+"/", func(e entry, p string) int { return strings.Compare(e.Path, p) })
+	to := from
+	for to < len(x.entries) && strings.HasPrefix(x.entries[to].Path, dir+"/") {
 		to++
 	}
-	return from, to
+	return x.entries[from:to]
 }
