@@ -315,7 +315,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
 	if c.Sandbox == agent.SandboxDocker {
-		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
+		opts.Resources = sandbox.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
