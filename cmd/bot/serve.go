@@ -367,7 +367,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	})
 	a.queue = queue.New(a.store.Due, log)
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Now: p.deliveries.Now,
+		Secrets: webhookSecrets(cfg), Now: p.deliveries.Now,
+		Keep: func(ctx context.Context, d store.Delivery) error { return a.queue.Keep(ctx, a.store, d) },
 	}); err != nil {
 		return nil, err
 	}
