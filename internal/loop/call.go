@@ -87,7 +87,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		if task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
-		attempt = s.Attempts[s.TaskID] + s.Partial[s.TaskID] + 1
+		attempt = s.Attempts[s.TaskID] + s.of(s.TaskID).Partial + 1
 	}
 	diff := ""
 	if s.Job == prompt.JobReview {

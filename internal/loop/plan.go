@@ -29,7 +29,9 @@ func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, e
 	s.Approval = ""
 	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
 		if s.Approved == hash { // read and approved as it stands
-			s.Behind = nil
+			for _, r := range s.Records {
+				r.Behind = nil
+			}
 			if err := s.release(doc); err != nil {
 				return Next{}, err
 			}

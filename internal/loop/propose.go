@@ -172,10 +172,10 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
 	// Work that an earlier call has called done, and that a check has failed and now passes, needs nobody else.
-	unclaimed := s.Partial[c.task.ID] > 0 || s.Objection == ""
+	unclaimed := s.of(c.task.ID).Partial > 0 || s.Objection == ""
 	c.idle = s.Draft.Unchanged && unclaimed && !s.Proposal.Host
 	if !s.Draft.Unchanged {
-		delete(s.Verified, c.task.ID) // who objected had seen another tree
+		s.record(c.task.ID).Verified = 0 // who objected had seen another tree
 	}
 	if !c.already && !c.idle {
 		return Next{}, false, nil

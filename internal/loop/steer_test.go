@@ -88,7 +88,7 @@ func TestSteerAddsATask(t *testing.T) {
 			if (waited > 0) != (name == "while an agent works") {
 				t.Errorf("it waited %d steps", waited)
 			}
-			if diff := cmp.Diff(map[string]loop.Person{"T4": ada}, s.Credits); diff != "" {
+			if diff := cmp.Diff(ada, s.AskedBy("T4")); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff([]string{said}, s.Merged); diff != "" {

@@ -85,7 +85,7 @@ func TestAFixComesBeforeItsCheck(t *testing.T) {
 	r.Plan.Tasks[0].Checks = []string{"make one"}
 	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
 	s := w.drive(loop.NewState(r, w.now), nil)
-	if want := []string{"T3", "T1", "T2"}; s.End != run.EndAllTasksComplete || s.Reopened["T1"] != 1 ||
+	if want := []string{"T3", "T1", "T2"}; s.End != run.EndAllTasksComplete || s.Records["T1"].Reopened != 1 ||
 		!slices.Equal(taskIDs(s.Commits), want) {
 		t.Errorf("ended %s (%s), and %v landed, want %v\n%s", s.End, s.EndDetail, taskIDs(s.Commits), want, s.Progress)
 	}
