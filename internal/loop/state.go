@@ -116,8 +116,6 @@ type Proposal struct {
 	Old      []OldTree `json:",omitempty"`
 	// Findings are for people to look at.
 	Findings []gate.Finding
-	// Plan marks the result of plan mode.
-	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
 	// Held are the first of the paths that the call changed and that cannot be part of a commit
