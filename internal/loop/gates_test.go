@@ -299,32 +299,3 @@ func TestMinPassRate(t *testing.T) {
 		}
 	}
 }
-
-// TestWhatACheckSaidIsToldOn: a call that does nothing has fixed nothing, and the
-// one after it still knows what is wrong. The same tree is looked at anew.
-func TestWhatACheckSaidIsToldOn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = suite(map[string]func(files) bool{"TestOne": func(tree files) bool { return tree["src/T1"] != "bad" }})
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		switch a.Attempt {
-		case 1:
-			w.work["src/T1"] = "bad"
-		case 2:
-			return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "no output for 10m"}
-		default:
-			w.work["src/T1"] = "good"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Command: "suite"}}
-	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || s.Objection != "" {
-		t.Fatalf("ended %s", s.End)
-	}
-	for _, want := range []string{"no output for 10m", "FAILED TestOne"} {
-		if !strings.Contains(w.prompts[2], want) {
-			t.Errorf("the third prompt lacks %q:\n%s", want, w.prompts[2])
-		}
-	}
-}
