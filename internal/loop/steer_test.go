@@ -119,20 +119,6 @@ func TestSteerSkipsWhatIsBeingWorkedOn(t *testing.T) {
 	}
 }
 
-func TestSteerSkipsAnotherTaskLater(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s, _, waited, err := w.driveSteering(loop.NewState(request(t, threeTasks), w.now),
-		loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T3"},
-		func(s loop.State) bool { return s.TaskID == "T2" && s.Process != nil })
-	if err != nil || waited == 0 || len(w.stopped) != 0 {
-		t.Errorf("waited %d steps, stopped %v, %v", waited, w.stopped, err)
-	}
-	if diff := cmp.Diff([]string{"T1 one", "T2 two"}, subjectsOf(w)); diff != "" || s.End != run.EndAllTasksComplete {
-		t.Errorf("ended %s: %s", s.End, diff)
-	}
-}
-
 // TestSteerRetriesWhatIsBlocked: a run about to end for want of work goes on.
 func TestSteerRetriesWhatIsBlocked(t *testing.T) {
 	t.Parallel()
