@@ -28,6 +28,7 @@ require (
 	github.com/vektah/gqlparser/v2 v2.5.30 // ghsim answers GraphQL
 	github.com/yuin/goldmark v1.8.7 // where things stand in Markdown; we edit the bytes ourselves
 	go.uber.org/goleak v1.3.0 // tests: no goroutine outlives them
+	golang.org/x/net v0.62.0 // the HTML of issues, as a browser reads it
 	golang.org/x/sync v0.24.0 // bounds the memory of webhooks and model requests under way
 	golang.org/x/sys v0.49.0 // openat, sub-reapers and what else syscall lacks
 	golang.org/x/term v0.47.0 // is stderr a terminal, and how wide
@@ -95,7 +96,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.44.0 // indirect
 	go.opentelemetry.io/otel/trace v1.44.0 // indirect
 	golang.org/x/exp v0.0.0-20260718201538-764159d718ef // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/tools v0.51.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -16,44 +15,8 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// preview is what `bot run --dry-run` says, and prints with --json.
-type preview struct {
-	DryRun bool   `json:"dry_run"`
-	Plan   string `json:"plan"`
-	// Resumes: an interrupted run would continue.
-	Resumes   bool   `json:"resumes"`
-	Branch    string `json:"branch"`
-	NewBranch bool   `json:"new_branch"`
-	// BaseBranch is the branch that the work begins from, "" where that has no name or
-	// is Branch itself, and Base the commit.
-	BaseBranch   string         `json:"base_branch"`
-	Base         string         `json:"base"`
-	Commits      bool           `json:"commits"`
-	ProgressPath string         `json:"progress_path"`
-	Tasks        []previewTask  `json:"tasks"`
-	Setup        []string       `json:"setup,omitempty"`
-	Checks       []previewCheck `json:"checks"`
-	Agent        string         `json:"agent"`
-	Model        string         `json:"model"`
-	Sandbox      string         `json:"sandbox"`
-	Limits       string         `json:"limits"`
-	// Notes is what the run would say first.
-	Notes []string `json:"notes,omitempty"`
-}
-
-// previewTask is a task that would be worked, in that order.
-type previewTask struct {
-	ID    string `json:"id"`
-	Title string `json:"title"`
-}
-
-// previewCheck is a check that would run.
-type previewCheck struct {
-	Name    string `json:"name"`
-	Command string `json:"command"`
-}
-
-// dryRun says what the run would be.
+// dryRun says what the run would be. Titles may hold anything, so nothing of them reaches the
+// terminal as more than a line of text.
 func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) error {
 	p, err := inline.Look(ctx, opts)
 	if err != nil {
@@ -64,27 +27,60 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 	if box == agent.SandboxDocker {
 		box += " " + cmp.Or(s.Image, opts.Image, opts.Defaults.Image)
 	}
-	out := preview{
-		DryRun: true, Plan: s.Subject.Name, Resumes: p.Resumed, Branch: s.Branch, NewBranch: p.NewBranch,
-		BaseBranch: p.BaseBranch, Base: s.Base, Commits: !s.NoCommit, ProgressPath: s.ProgressPath,
-		Tasks: []previewTask{}, Checks: []previewCheck{}, Agent: s.Agent, Model: s.Model, Sandbox: box, Notes: p.Notes,
-		Limits: limitsInWords(s.Limits),
-	}
+	type entry = map[string]string
+	tasks, checks, setup := []entry{}, []entry{}, []string{}
 	if s.Setup != nil {
-		out.Setup = s.Setup.Commands
+		setup = s.Setup.Commands
 	}
+	var commands, titles []string
 	for _, g := range s.Checks() {
-		out.Checks = append(out.Checks, previewCheck{Name: g.Name, Command: g.Command})
+		checks, commands = append(checks, entry{"name": g.Name, "command": g.Command}), append(commands, g.Command)
 	}
-	if s.Mode != run.ModePlan {
-		for _, t := range p.Order {
-			out.Tasks = append(out.Tasks, previewTask{ID: t.ID, Title: t.Title})
+	for _, t := range p.Order {
+		if s.Mode != run.ModePlan {
+			tasks, titles = append(tasks, entry{"id": t.ID, "title": t.Title}), append(titles, t.ID+" "+t.Title)
 		}
 	}
 	if c.JSON {
-		return printJSON(io.out, out)
+		return printJSON(io.out, map[string]any{
+			"dry_run": true, "plan": s.Subject.Name, "resumes": p.Resumed, "branch": s.Branch, "new_branch": p.NewBranch,
+			"base_branch": p.BaseBranch, "base": s.Base, "commits": !s.NoCommit, "progress_path": s.ProgressPath, "tasks": tasks,
+			"setup": setup, "checks": checks, "agent": s.Agent, "model": s.Model, "sandbox": box, "limits": limitsInWords(s.Limits),
+			"notes": p.Notes,
+		})
 	}
-	return out.write(io.out, p)
+	fmt.Fprintln(io.out, "Dry run: this is what would happen. Nothing was changed and no agent was called.")
+	table := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	rows := func(key string, lines ...string) {
+		for _, line := range lines {
+			fmt.Fprintf(table, "%s\t%s\n", key, run.PrintableLine(strs.OneLine(line)))
+			key = ""
+		}
+	}
+	if len(commands) == 0 {
+		commands = []string{"none"}
+	}
+	done, total := progress.Counts(p.Tasks)
+	switch {
+	case len(titles) > 0:
+	case total > 0:
+		titles = []string{fmt.Sprintf("none would be worked on: %d of %d are done", done, total)}
+	case s.Mode == run.ModeBuild:
+		titles = []string{"none, so there is nothing to build"}
+	default:
+		titles = []string{"none yet: an agent writes them first"}
+	}
+	rows("plan", s.Subject.Name)
+	rows("branch", branchInWords(p))
+	rows("notes", p.Notes...)
+	rows("progress", s.ProgressPath)
+	rows("agent", strings.TrimSpace(s.Agent+" "+s.Model))
+	rows("sandbox", box)
+	rows("limits", limitsInWords(s.Limits))
+	rows("set-up", setup...)
+	rows("checks", commands...)
+	rows("tasks", titles...)
+	return table.Flush()
 }
 
 func limitsInWords(l run.Limits) string {
@@ -112,66 +108,20 @@ func span(d time.Duration) string {
 	return s
 }
 
-// write says it to a person. Titles may hold anything, so nothing of them reaches the
-// terminal as more than a line of text.
-func (out preview) write(w io.Writer, p inline.Preview) error {
-	fmt.Fprintln(w, "Dry run: this is what would happen. Nothing was changed and no agent was called.")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	rows := func(key string, lines ...string) {
-		for _, line := range lines {
-			fmt.Fprintf(table, "%s\t%s\n", key, run.PrintableLine(strs.OneLine(line)))
-			key = ""
-		}
-	}
-	rows("plan", out.Plan)
-	rows("branch", out.where(p))
-	rows("notes", out.Notes...)
-	rows("progress", out.ProgressPath)
-	rows("agent", strings.TrimSpace(out.Agent+" "+out.Model))
-	rows("sandbox", out.Sandbox)
-	rows("limits", out.Limits)
-	rows("set-up", out.Setup...)
-	checks := []string{}
-	for _, c := range out.Checks {
-		checks = append(checks, c.Command)
-	}
-	if len(checks) == 0 {
-		checks = append(checks, "none")
-	}
-	rows("checks", checks...)
-	for i, t := range out.Tasks {
-		rows(strings.Repeat("tasks", max(1-i, 0)), t.ID+" "+t.Title)
-	}
-	done, total := progress.Counts(p.Tasks)
+// branchInWords says which branch would be worked on.
+func branchInWords(p inline.Preview) string {
+	s := p.State.Branch
 	switch {
-	case len(out.Tasks) > 0:
-	case total > 0:
-		rows("tasks", fmt.Sprintf("none would be worked on: %d of %d are done", done, total))
-	case p.State.Mode == run.ModeBuild:
-		rows("tasks", "none, so there is nothing to build")
-	default:
-		rows("tasks", "none yet: an agent writes them first")
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("write what would happen: %w", err)
-	}
-	return nil
-}
-
-// where says which branch would be worked on.
-func (out preview) where(p inline.Preview) string {
-	s := out.Branch
-	switch {
-	case out.NewBranch:
-		s += fmt.Sprintf(", made from %s at %.10s", out.BaseBranch, out.Base)
-	case out.Resumes:
+	case p.NewBranch:
+		s += fmt.Sprintf(", made from %s at %.10s", p.BaseBranch, p.State.Base)
+	case p.Resumed:
 		s += ", where an interrupted run continues"
 	case p.CheckedOut:
 		s += ", which is checked out"
 	default:
 		s += ", which exists"
 	}
-	if !out.Commits {
+	if p.State.NoCommit {
 		s += "; nothing is committed"
 	}
 	return s

@@ -78,13 +78,15 @@ func (e ending) summary(s loop.State) string {
 			s.Subject.PlanFile, strings.Join(s.Questions, "\n- "))
 	case s.End == run.EndPlanned:
 		b.WriteString(taskList(s))
+	case n > 0 && s.Closing != nil:
+		fmt.Fprintf(&b, "%s on %s.\n", strs.Count(n, "new commit"), s.Branch)
 	case n > 0:
 		fmt.Fprintf(&b, "%s on %s; the plan and the learnings are in %s.\n", strs.Count(n, "new commit"), s.Branch,
 			s.ProgressPath)
 	case s.NoCommit && len(s.Commits) > 0:
 		b.WriteString("The work is uncommitted in your checkout.\n")
 	case s.End.Complete():
-		fmt.Fprintf(&b, "All tasks in %s were already done.\n", s.ProgressPath)
+		b.WriteString("All tasks were already done.\n")
 	default:
 		b.WriteString("Nothing was committed.\n")
 	}

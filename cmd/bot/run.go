@@ -316,7 +316,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
 	if c.Sandbox == agent.SandboxDocker {
-		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
+		opts.Resources = sandbox.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
@@ -416,9 +416,6 @@ func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir s
 	}
 	if c.spec, err = inline.FindSpec(ctx, git, dir, c.Plan); err != nil {
 		return err
-	}
-	if c.spec.Stands != "" {
-		fmt.Fprintf(io.err, "%s: %s\n", c.spec.Folder, run.PrintableLine(c.spec.Stands))
 	}
 	switch {
 	case c.Yes && c.spec.Folder == "":

@@ -28,7 +28,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/notify"
@@ -36,6 +35,7 @@ import (
 	"github.com/org/ralph-action/internal/reconcile"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/docker"
 	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/store"
@@ -274,7 +274,7 @@ func newParts(
 	p.reconcile = reconcile.Config{
 		Store: p.store, GitHub: gh, Git: git, Sandbox: box, Backend: backend, DataDir: cfg.DataDir,
 		Image: cfg.Sandbox.Image, AgentName: cfg.Agent.Name, Limits: cfg.Limits.Tighten,
-		Resources: host.Resources{
+		Resources: sandbox.Resources{
 			MemoryBytes: cfg.Sandbox.Memory, CPUs: cfg.Sandbox.CPUs, PIDs: cfg.Sandbox.PIDs, DiskBytes: cfg.Sandbox.Disk,
 			DiskFiles: cfg.Sandbox.Files,
 		},
@@ -367,7 +367,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	})
 	a.queue = queue.New(a.store.Due, log)
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Now: p.deliveries.Now,
+		Secrets: webhookSecrets(cfg), Now: p.deliveries.Now,
+		Keep: func(ctx context.Context, d store.Delivery) error { return a.queue.Keep(ctx, a.store, d) },
 	}); err != nil {
 		return nil, err
 	}

@@ -137,10 +137,7 @@ func (c *agentClone) follow(ctx context.Context, h History) error {
 	}
 	err = c.fetch(ctx, tip, h.Depth, string(without))
 	if tip != "" && ctx.Err() == nil && (exitCode(err) >= 0 || errors.Is(err, ErrTooLarge)) {
-		without = []byte("the repository holds only a part of it")
-		if errors.Is(err, ErrTooLarge) {
-			without = []byte("it is too large")
-		}
+		without = []byte("the repository holds only a part of it, or it is too large")
 		if err = fstree.RemoveAll(c.dir); err == nil {
 			err = c.fetch(ctx, "", 0, string(without))
 		}

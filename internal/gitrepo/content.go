@@ -42,14 +42,14 @@ func contentAt(dir *os.File, name string, info fileInfo) (content, fileInfo, err
 		return content{}, info, err
 	}
 	opened, err := fstat(f)
-	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.size != info.size ||
+	if err == nil && (!opened.isRegular() || opened.stamp.Ino != info.stamp.Ino || opened.stamp.Size != info.stamp.Size ||
 		opened.links != 1) {
 		err = errChanged
 	}
 	if err != nil {
 		_ = f.Close()
 	}
-	return content{f, f, opened.size}, opened, err
+	return content{f, f, opened.stamp.Size}, opened, err
 }
 
 // read reads a file that is new or may have changed.
@@ -82,8 +82,8 @@ func (s *snapper) read(ctx context.Context, dir *os.File, name string, f foundFi
 
 // entry is what a file is in the tree, stored where it is new.
 func (s *snapper) entry(ctx context.Context, dir *os.File, name string, f foundFile, was entry) (entry, error) {
-	tooLarge := f.info.size > s.w.MaxFileSize
-	errLarge := refusedError(fmt.Sprintf("%d bytes; the limit is %d", f.info.size, s.w.MaxFileSize))
+	tooLarge := f.info.stamp.Size > s.w.MaxFileSize
+	errLarge := refusedError(fmt.Sprintf("%d bytes; the limit is %d", f.info.stamp.Size, s.w.MaxFileSize))
 	switch {
 	case !f.info.isRegular() && !f.info.isLink():
 		return entry{}, refusedError(f.info.kindName())
@@ -121,6 +121,8 @@ func (s *snapper) entry(ctx context.Context, dir *os.File, name string, f foundF
 		return e, refusedError(inSubmodule)
 	case e.OID == was.OID, e.Filled:
 		return e, nil
+	case s.unruly[f.path] != nil:
+		return e, refusedError(fmt.Sprintf("its rules are not followed: %v", s.unruly[f.path]))
 	case tooLarge:
 		return e, errLarge
 	case info.isLink():

@@ -2,11 +2,10 @@ package gitrepo
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,60 +25,46 @@ func openDir(path string) (*os.File, error) {
 // openFileAt opens a file to read it. It neither follows a link nor waits for
 // the other end of a FIFO.
 func openFileAt(parent *os.File, name string) (*os.File, error) {
-	fd := -1
-	err := fstree.Retry(func() (err error) {
-		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		return err
-	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: quotePath(name), Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return openAt(parent, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
 // createFileAt makes a new file. Whatever has that name already is an error.
 func createFileAt(parent *os.File, name string, perm uint32) (*os.File, error) {
-	fd := -1
-	err := fstree.Retry(func() (err error) {
-		fd, err = unix.Openat(int(parent.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
-			perm)
+	return openAt(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, perm)
+}
+
+func openAt(parent *os.File, name string, flags int, perm uint32) (f *os.File, err error) {
+	err = fstree.Retry(func() error {
+		fd, err := unix.Openat(int(parent.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, perm)
+		if err == nil {
+			f = os.NewFile(uintptr(fd), name)
+		}
 		return err
 	})
-	if err != nil {
-		return nil, &fs.PathError{Op: "create", Path: quotePath(name), Err: err}
-	}
-	return os.NewFile(uintptr(fd), name), nil
+	return f, err
 }
 
 // lstatAt describes what has the name, without following it.
 func lstatAt(parent *os.File, name string) (fileInfo, error) {
 	var st unix.Stat_t
 	err := fstree.Retry(func() error { return unix.Fstatat(int(parent.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW) })
-	if err != nil {
-		return fileInfo{}, &fs.PathError{Op: "lstat", Path: quotePath(name), Err: err}
-	}
-	return makeInfo(&st), nil
+	return makeInfo(&st), err
 }
 
 func fstat(f *os.File) (fileInfo, error) {
 	var st unix.Stat_t
-	if err := fstree.Retry(func() error { return unix.Fstat(int(f.Fd()), &st) }); err != nil {
-		return fileInfo{}, &fs.PathError{Op: "fstat", Path: quotePath(f.Name()), Err: err}
-	}
-	return makeInfo(&st), nil
+	err := fstree.Retry(func() error { return unix.Fstat(int(f.Fd()), &st) })
+	return makeInfo(&st), err
 }
 
 func readlinkAt(parent *os.File, name string) (string, error) {
-	buf := make([]byte, 4097)
+	buf := make([]byte, maxLink+1)
 	n := 0
 	err := fstree.Retry(func() (err error) {
 		n, err = unix.Readlinkat(int(parent.Fd()), name, buf)
 		return err
 	})
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: quotePath(name), Err: err}
-	}
-	return string(buf[:n]), nil
+	return string(buf[:max(n, 0)]), err
 }
 
 // fileInfo is what one lstat says.
@@ -88,7 +73,6 @@ type fileInfo struct {
 	kind  uint32
 	perm  uint32
 	links uint64
-	size  int64
 	stamp fileStamp
 }
 
@@ -120,30 +104,23 @@ func (i fileInfo) kindName() string {
 	}
 }
 
-// fileStamp is what the host remembers of a file it wrote or read, cut to 32
-// bits a field. If all of it is the same, so is the
+// fileStamp is what the host remembers of a file it wrote or read. If all of it is the same, so is the
 // content: an agent can set the time of modification, but not that of the
-// inode's change.
+// inode's change. Times are in nanoseconds.
 type fileStamp struct {
-	CtimeS, CtimeN, MtimeS, MtimeN uint32
-	Dev, Ino                       uint32
-	UID, GID                       uint32
-	Size                           uint32
+	Changed, Modified, Size int64
+	Dev, Ino                uint64
+	UID, GID                uint32
 }
 
 func makeInfo(st *unix.Stat_t) fileInfo {
-	// The fields' types differ between systems, and all are cut on purpose.
-	return fileInfo{
+	return fileInfo{ // the fields' types differ between systems
 		kind:  uint32(st.Mode) & unix.S_IFMT,
 		perm:  uint32(st.Mode) & 0o7777,
 		links: uint64(st.Nlink),
-		size:  st.Size,
 		stamp: fileStamp{
-			CtimeS: uint32(st.Ctim.Sec), CtimeN: uint32(st.Ctim.Nsec), // #nosec G115
-			MtimeS: uint32(st.Mtim.Sec), MtimeN: uint32(st.Mtim.Nsec), // #nosec G115
-			Dev: uint32(st.Dev), Ino: uint32(st.Ino), // #nosec G115
-			UID: st.Uid, GID: st.Gid,
-			Size: uint32(st.Size), // #nosec G115
+			Changed: st.Ctim.Nano(), Modified: st.Mtim.Nano(), Size: st.Size,
+			Dev: uint64(st.Dev), Ino: st.Ino, UID: st.Uid, GID: st.Gid, // #nosec G115
 		},
 	}
 }
@@ -151,35 +128,27 @@ func makeInfo(st *unix.Stat_t) fileInfo {
 // after says whether the file may have changed at or after t, so that its
 // stamp proves nothing about what was seen at t. A time without nanoseconds
 // may come from a file system that keeps whole seconds.
-func (s fileStamp) after(t instant) bool {
-	if s.CtimeN == 0 && s.MtimeN == 0 {
-		return s.CtimeS+1 >= t.s || s.MtimeS+1 >= t.s
+func (s fileStamp) after(t int64) bool {
+	const second = int64(time.Second)
+	if s.Changed%second == 0 && s.Modified%second == 0 {
+		t -= second
 	}
-	later := func(sec, nsec uint32) bool { return sec > t.s || (sec == t.s && nsec >= t.n) }
-	return later(s.CtimeS, s.CtimeN) || later(s.MtimeS, s.MtimeN)
+	return s.Changed >= t || s.Modified >= t
 }
-
-// instant is a time as a file system keeps it.
-type instant struct{ s, n uint32 }
 
 // makeDirAt makes a directory and opens it. One that
 // is there already is opened; anything else of that name is an error.
 func makeDirAt(parent *os.File, name string) (*os.File, error) {
 	err := fstree.Retry(func() error { return unix.Mkdirat(int(parent.Fd()), name, 0o755) })
 	if err != nil && !errors.Is(err, unix.EEXIST) {
-		return nil, &fs.PathError{Op: "mkdir", Path: quotePath(name), Err: err}
+		return nil, err
 	}
 	made := err == nil
 	d, err := fstree.OpenDirAt(parent, name)
-	if err != nil || !made {
-		return d, err
+	if err == nil && made { // the umask of the host is not for the agent's tree
+		err = fstree.Retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) })
 	}
-	// The umask of the host is not for the agent's tree.
-	if err := fstree.Retry(func() error { return unix.Fchmod(int(d.Fd()), 0o755) }); err != nil {
-		_ = d.Close()
-		return nil, fmt.Errorf("mkdir %s: %w", quotePath(name), err)
-	}
-	return d, nil
+	return d, err
 }
 
 // dirStack keeps the directories on the way to the last path open, so that

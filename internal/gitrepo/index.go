@@ -22,7 +22,7 @@ type index struct {
 	tree OID
 	// written is when the index was: a file stamped then or later may have
 	// changed since unnoticed.
-	written instant
+	written int64
 	byPath  map[string]int
 	// dirs holds every directory that the entries need on disk.
 	dirs map[string]struct{}
@@ -40,7 +40,7 @@ func (x *index) inModule(path string) bool {
 	return false
 }
 
-func newIndex(entries []entry, tree OID, written instant) *index {
+func newIndex(entries []entry, tree OID, written int64) *index {
 	x := &index{
 		entries: entries, tree: tree, written: written,
 		byPath: make(map[string]int, len(entries)),
@@ -80,41 +80,37 @@ type indexFile struct {
 // empty: it only ever saves work.
 func readIndex(path string) (*index, error) {
 	data, err := os.ReadFile(path) // #nosec G304 -- the host's own file
-	if errors.Is(err, fs.ErrNotExist) {
-		return newIndex(nil, "", instant{}), nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read index: %w", err)
 	}
 	var f indexFile
 	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&f); err != nil {
-		return newIndex(nil, "", instant{}), nil //nolint:nilerr // cut, or not ours
+		return newIndex(nil, "", 0), nil //nolint:nilerr // not there, cut, or not ours
 	}
 	written, err := changedAt(path)
 	return newIndex(f.Entries, f.Tree, written), err
 }
 
 // writeIndex replaces the index file and returns when that was.
-func writeIndex(path string, entries []entry, tree OID) (instant, error) {
+func writeIndex(path string, entries []entry, tree OID) (int64, error) {
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(indexFile{tree, entries})
 	if err == nil {
 		err = replaceFile(path, b.Bytes())
 	}
 	if err != nil {
-		return instant{}, fmt.Errorf("write index: %w", err)
+		return 0, fmt.Errorf("write index: %w", err)
 	}
 	return changedAt(path)
 }
 
 // changedAt is when a file of the host's own was written, by the clock of its file system.
-func changedAt(path string) (instant, error) {
+func changedAt(path string) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil {
-		return instant{}, fmt.Errorf("look at the index: %w", err)
+		return 0, fmt.Errorf("look at the index: %w", err)
 	}
-	stamp := makeInfo(&st).stamp
-	return instant{stamp.MtimeS, stamp.MtimeN}, nil
+	return makeInfo(&st).stamp.Modified, nil
 }
 
 // below are the entries below a directory.

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,9 +31,6 @@ type Remote struct {
 // Fetch keeps refs/heads equal to the remote's, so the host's own refs belong
 // elsewhere (refs/ralph/…).
 func (g *Git) OpenMirror(dir string, remote Remote) (*Repo, error) {
-	if err := checkURL(remote.URL); err != nil {
-		return nil, fmt.Errorf("open mirror: %w", err)
-	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open mirror: %w", err)
@@ -48,23 +44,6 @@ func (g *Git) OpenMirror(dir string, remote Remote) (*Repo, error) {
 		return nil, fmt.Errorf("open mirror: %w", err)
 	}
 	return r, nil
-}
-
-// checkURL accepts what Remote.URL promises. Its errors do not show the URL,
-// which may hold a credential by mistake.
-func checkURL(raw string) error {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil:
-		return errors.New("the URL of the remote cannot be parsed")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("the URL of the remote is neither http nor https")
-	case u.Host == "":
-		return errors.New("the URL of the remote names no host")
-	case u.User != nil:
-		return errors.New("the URL of the remote holds a user")
-	}
-	return nil
 }
 
 // lock takes the mirror's lock, across processes.
@@ -122,11 +101,12 @@ func (r *Repo) dropUnfinished() error {
 	return err
 }
 
-// maxTidy is how long a fetch may wait for its mirror to be packed.
-const maxTidy = 2 * time.Minute
-
-// maxMirrorLoose is about how many objects of a mirror are files of their own.
-const maxMirrorLoose = 6700
+// maxTidy is how long a fetch may wait for its mirror to be packed, maxMirrorLoose about how many
+// objects of it are files of their own.
+const (
+	maxTidy        = 2 * time.Minute
+	maxMirrorLoose = 6700
+)
 
 // collectGarbage packs a mirror's objects and drops what nothing has needed for
 // two weeks, where about so many are files of their own.
@@ -135,10 +115,7 @@ func (r *Repo) collectGarbage(ctx context.Context, loose int) error {
 		args:   []string{"gc", "--auto", "--quiet"},
 		config: []string{fmt.Sprintf("gc.auto=%d", loose), "gc.autoDetach=false", "gc.pruneExpire=2.weeks.ago"},
 	})
-	if err != nil {
-		return fmt.Errorf("tidy the mirror: %w", err)
-	}
-	return nil
+	return err
 }
 
 // DefaultBranch returns the branch that clones check out, as the remote of a mirror

@@ -1,16 +1,16 @@
 package gitrepo
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
-// A repository that a tool made in a folder is files without history. What its
-// .git holds is not read, and removed only when that is asked for.
+// A repository that a tool made in a folder is files without history: its .git is not read,
+// and not removed.
 func TestSnapshotDropsNestedRepositories(t *testing.T) {
 	t.Parallel()
 	r := open(t, person(t, files{"a": "a", "sub/x": "x", ".gitignore": "/build/\n"}))
@@ -21,38 +21,11 @@ func TestSnapshotDropsNestedRepositories(t *testing.T) {
 		files{dir + "/new": dir, dir + "/.git/config": evilConfig(program), dir + "/.git/bad\nname": ""}.write(t, w.Dir())
 	}
 	files{"sub/.git": "gitdir: /etc\n", "tree/.git": "x", "tree/inner/.git/a": "", "tree/inner/f": "f"}.write(t, w.Dir())
-	outside := t.TempDir()
-	files{"keep/.git/a": "a"}.write(t, outside)
-	want := []string{".ralph/x", "app", "sub", "sub/lib", "tree", "tree/inner"}
-	for round := range 2 {
+	for range 2 {
 		s := snapshot(t, w)
-		if len(s.Refused) > 0 || !slices.Equal(sorted(s.Nested), want) {
-			t.Errorf("round %d: refused %v, nested %q", round, s.Refused, s.Nested)
-		}
-		if got := treePaths(t, r, s.Tree); !slices.Equal(got,
+		if got := treePaths(t, r, s.Tree); len(s.Refused) > 0 || !slices.Equal(got,
 			[]string{".gitignore", ".ralph/x/new", "a", "app/new", "sub/lib/new", "sub/x", "tree/inner/f"}) {
-			t.Errorf("round %d: the tree holds %q", round, got)
-		}
-	}
-	// A folder may be something else by now: no link is followed.
-	if err := os.RemoveAll(filepath.Join(w.Dir(), "tree")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(filepath.Join(outside, "keep"), filepath.Join(w.Dir(), "tree")); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.RemoveNested(t.Context(), append(want, "gone/deep")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(w.Dir(), "tree")); err != nil {
-		t.Fatal(err)
-	}
-	if s := snapshot(t, w); len(s.Nested) > 0 || len(s.Refused) > 0 {
-		t.Errorf("afterwards: nested %q, refused %v", s.Nested, s.Refused)
-	}
-	for _, name := range []string{filepath.Join(outside, "keep/.git/a"), filepath.Join(w.Dir(), "build/dep/.git/config")} {
-		if _, err := os.Lstat(name); err != nil {
-			t.Errorf("it is gone: %v", err)
+			t.Errorf("refused %v, the tree holds %q", s.Refused, got)
 		}
 	}
 	if ran() {
@@ -64,33 +37,56 @@ func TestSnapshotDropsNestedRepositories(t *testing.T) {
 func TestNestedGitOfTheTreeIsRefused(t *testing.T) {
 	t.Parallel()
 	r := open(t, person(t, files{"a": "a"}))
-	for name, path := range map[string]string{"file": ".git", "directory": ".git/config"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			blob, err := r.WriteBlob(t.Context(), []byte("evil"))
-			if err != nil {
-				t.Fatal(err)
+	for _, path := range []string{"sub/.git", "sub/.git/config"} {
+		tree, err := r.WriteBlob(t.Context(), []byte("evil"))
+		mode := ModeFile
+		parts := strings.Split(path, "/")
+		slices.Reverse(parts)
+		for _, part := range parts {
+			if err == nil {
+				tree, err = r.writeTree(t.Context(), []treeItem{{mode, part, tree}})
 			}
-			tree := blob
-			mode := uint32(ModeFile)
-			parts := strings.Split("sub/"+path, "/")
-			slices.Reverse(parts)
-			for _, part := range parts {
-				if tree, err = r.writeTree(t.Context(), []treeItem{{mode, part, tree}}); err != nil {
-					t.Fatal(err)
-				}
-				mode = modeDir
-			}
-			w, err := r.Export(t.Context(), filepath.Join(dir, "tree"), tree, filepath.Join(dir, "index"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			files{"sub/" + path: "other"}.write(t, w.Dir())
-			s := snapshot(t, w)
-			if got := fmt.Sprint(s.Refused); s.Tree != tree || len(s.Nested) > 0 || got != "[sub/.git: nested git repository]" {
-				t.Errorf("refused %s, nested %q, tree %s, not %s", got, s.Nested, s.Tree, tree)
-			}
-		})
+			mode = modeDir
+		}
+		dir := t.TempDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := r.Export(t.Context(), filepath.Join(dir, "tree"), tree, filepath.Join(dir, "index"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files{path: "other"}.write(t, w.Dir())
+		if s := snapshot(t, w); s.Tree != tree || len(s.Refused) != 1 || s.Refused[0].String() != "sub/.git: nested git repository" {
+			t.Errorf("%s: %+v, not tree %s", path, s, tree)
+		}
+	}
+}
+
+// What is tracked stays, whatever it is called, and the way to it.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	w := export(t, open(t, person(t, files{"bad": "tracked", "sub/x": "x", ".gitignore": "*.o\n/build/\n"})))
+	files{"new/bad/good": "tracked by now"}.write(t, w.Dir())
+	snapshot(t, w)
+	files{
+		"sub/bad": "new", "sub/bad.o": "", "sub/more/bad/x.o": "", "sub/more/y.o": "", "build/a/bad": "", "build/good": "",
+		"new/bad/x.o": "", "sub/worse-bad": "untracked",
+	}.write(t, w.Dir())
+	if err := unix.Mkfifo(filepath.Join(w.Dir(), "sub/more/badfifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Purge(t.Context(), func(path string) bool {
+		return strings.Contains(filepath.Base(path), "bad")
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for name := range onDisk(t, w.Dir()) {
+		left = append(left, name)
+	}
+	want := []string{".gitignore", "bad", "build/good", "new/bad/good", "new/bad/x.o", "sub/more/y.o", "sub/x"}
+	if !slices.Equal(sorted(left), want) {
+		t.Errorf("left %q, want %q", sorted(left), want)
 	}
 }

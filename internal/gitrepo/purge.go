@@ -44,18 +44,6 @@ func (w *Worktree) Purge(ctx context.Context, match func(path string) bool) erro
 	return nil
 }
 
-// RemoveNested removes the .git of directories that a Snapshot found one in. What
-// is gone meanwhile, or is no directory any more, is left alone.
-func (w *Worktree) RemoveNested(ctx context.Context, dirs []string) error {
-	for i := range dirs {
-		dirs[i] += "/.git"
-	}
-	if err := w.remove(ctx, dirs); err != nil {
-		return fmt.Errorf("remove nested repositories: %w", err)
-	}
-	return nil
-}
-
 // remove removes what is at paths, with all that is below. No link is followed.
 func (w *Worktree) remove(ctx context.Context, paths []string) error {
 	root, err := openDir(w.dir)

@@ -2,13 +2,18 @@ package gitrepo
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/org/ralph-action/internal/run"
 )
 
 // files maps paths to contents. A path that ends in "*" is executable, "->"
@@ -43,9 +48,11 @@ func (fs files) write(t testing.TB, dir string) {
 	}
 }
 
+var theGit = sync.OnceValues(func() (*Git, error) { return New("") })
+
 func newGit(t testing.TB) *Git {
 	t.Helper()
-	g, err := New("")
+	g, err := theGit()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,11 +63,22 @@ func newGit(t testing.TB) *Git {
 func person(t testing.TB, fs files) string {
 	t.Helper()
 	dir := t.TempDir()
-	mustGit(t, dir, "init", "-q")
+	initGit(t, dir)
 	fs.write(t, dir)
 	mustGit(t, dir, "add", "-A")
 	mustGit(t, dir, "commit", "-q", "--allow-empty", "-m", "First\n\nWith a body.")
 	return dir
+}
+
+// initGit makes as much of a git dir as git needs, without a process.
+func initGit(t testing.TB, dir string) {
+	t.Helper()
+	for _, sub := range []string{"objects", "refs"} {
+		if err := os.MkdirAll(filepath.Join(dir, ".git", sub), 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files{".git/HEAD": "ref: refs/heads/main\n"}.write(t, dir)
 }
 
 func open(t testing.TB, dir string) *Repo {
@@ -109,23 +127,30 @@ func ann() Person { return Person{Name: "Ann", Email: "ann@example.com"} }
 
 func testTime() time.Time { return time.Date(2026, 5, 4, 3, 2, 1, 0, time.FixedZone("", 2*3600)) }
 
+// A whole iteration, in a repository with loose and packed objects, and in a linked work tree.
 func TestCommitCycle(t *testing.T) {
 	t.Parallel()
-	for _, packed := range []bool{false, true} {
-		t.Run(map[bool]string{false: "loose", true: "packed"}[packed], func(t *testing.T) {
+	for _, kind := range []string{"loose", "packed", "linked"} {
+		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			dir := person(t, files{"a.txt": "one\n", "bin/run*": "#!/bin/sh\n", "sub/deep/x": "x", "link": "->a.txt"})
-			if packed {
+			dir, main := person(t, files{"a.txt": "one\n", "bin/run*": "#!/bin/sh\n", "sub/deep/x": "x", "link": "->a.txt"}), "main"
+			switch kind {
+			case "packed":
 				mustGit(t, dir, "gc", "-q")
+			case "linked":
+				main = "side"
+				linked := filepath.Join(t.TempDir(), "linked")
+				mustGit(t, dir, "worktree", "add", "-q", "-b", main, linked)
+				dir = linked
 			}
 			ctx := t.Context()
-			r := open(t, dir)
-			branch, head, err := r.Head(ctx)
-			if err != nil || branch != "main" {
-				t.Fatalf("head %q %v", branch, err)
+			r := open(t, filepath.Join(dir, "sub"))
+			if got, err := filepath.EvalSymlinks(dir); err != nil || r.Top() != got {
+				t.Errorf("top %q, want %q, %v", r.Top(), got, err)
 			}
-			if got := mustGit(t, dir, "rev-parse", "HEAD"); got != string(head) {
-				t.Errorf("head %s, want %s", head, got)
+			branch, head, err := r.Head(ctx)
+			if err != nil || branch != main || string(head) != mustGit(t, dir, "rev-parse", "HEAD") {
+				t.Fatalf("head %q %s %v", branch, head, err)
 			}
 			base := headTree(t, r)
 			w := export(t, r)
@@ -137,43 +162,34 @@ func TestCommitCycle(t *testing.T) {
 			}
 			files{"a.txt": "two\n", "new/file": "new"}.write(t, w.Dir())
 			s := snapshot(t, w)
-			if len(s.Refused) > 0 {
-				t.Errorf("refused %v", s.Refused)
-			}
 			commit, err := r.CommitTree(ctx, CommitSpec{
 				Tree: s.Tree, Parents: []OID{head}, Message: "Do it\n\nWhy.", Author: ann(), When: testTime(),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := r.UpdateRef(ctx, "refs/heads/main", commit, head); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.AdvanceCheckout(ctx, base, s.Tree); err != nil {
-				t.Fatal(err)
+			if err := errors.Join(err, r.UpdateRef(ctx, branchRef(main), commit, head),
+				r.AdvanceCheckout(ctx, base, s.Tree)); err != nil || len(s.Refused) > 0 {
+				t.Fatalf("refused %v, %v", s.Refused, err)
 			}
 			if got := mustGit(t, dir, "status", "--porcelain"); got != "" {
 				t.Errorf("the checkout is not clean:\n%s", got)
 			}
 			mustGit(t, dir, "fsck", "--strict", "--no-dangling")
-			want := "D\tbin/run\nM\ta.txt\nA\tnew/file"
-			if diff := cmp.Diff(sorted(strings.Split(want, "\n")),
-				sorted(strings.Split(mustGit(t, dir, "diff-tree", "-r", "--name-status", "HEAD~", "HEAD"), "\n"))); diff != "" {
-				t.Error(diff)
-			}
-			if got := mustGit(t, dir, "log", "-1", "--format=%an %ae %ad|%s|%b",
-				"--date=iso"); got != "Ann ann@example.com 2026-05-04 03:02:01 +0200|Do it|Why.\n" {
-				t.Errorf("commit %q", got)
+			if got := mustGit(t, dir, "diff-tree", "-r", "--name-status", "HEAD~", "HEAD"); got != "M\ta.txt\nD\tbin/run\nA\tnew/file" {
+				t.Errorf("changed %q", got)
 			}
 			infos, err := r.Log(ctx, head, commit)
-			if err != nil {
-				t.Fatal(err)
-			}
 			wantInfo := []CommitInfo{{
 				OID: commit, Tree: s.Tree, Parents: []OID{head}, Author: ann(), When: testTime(), Subject: "Do it", Body: "Why.",
 			}}
-			if diff := cmp.Diff(wantInfo, infos); diff != "" {
-				t.Error(diff)
+			if diff := cmp.Diff(wantInfo, infos); diff != "" || err != nil {
+				t.Errorf("%v, %s", err, diff)
+			}
+			_, err = r.Free(ctx, "main")
+			if _, ok := errors.AsType[*run.UserError](err); !ok {
+				t.Errorf("a branch that is checked out: %v", err)
+			}
+			mustGit(t, dir, "checkout", "-q", "--detach")
+			if branch, oid, err := r.Head(ctx); err != nil || branch != "" || oid != commit {
+				t.Errorf("detached: %q %s %v", branch, oid, err)
 			}
 		})
 	}
@@ -181,28 +197,25 @@ func TestCommitCycle(t *testing.T) {
 
 func TestOpenLocalRefuses(t *testing.T) {
 	t.Parallel()
-	plain := t.TempDir()
-	unborn := t.TempDir()
-	mustGit(t, unborn, "init", "-q")
-	bare := t.TempDir()
+	plain, unborn, bare, long := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	initGit(t, unborn)
 	mustGit(t, bare, "init", "-q", "--bare")
-	repo := person(t, files{"a": "a"})
-	long := t.TempDir()
 	mustGit(t, long, "init", "-q", "--object-format=sha256")
-	for name, tt := range map[string]struct{ dir, want string }{
-		"no repository":      {plain, "is not in a git repository"},
-		"no commit":          {unborn, "has no commit yet"},
-		"bare":               {bare, "bare repository"},
-		"SHA-256":            {long, "names its objects by sha256"},
-		"inside the git dir": {filepath.Join(repo, ".git"), "git dir"},
+	for dir, want := range map[string]string{
+		plain: "is not in a git repository", unborn: "has no commit yet", bare: "bare repository",
+		long: "names its objects by sha256", filepath.Join(unborn, ".git"): "git dir",
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := newGit(t).OpenLocal(t.Context(), tt.dir)
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
-		})
+		_, err := newGit(t).OpenLocal(t.Context(), dir)
+		if _, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+	// Who may not write to the repository is told what to do.
+	for cause, want := range map[error]bool{syscall.EROFS: true, syscall.EACCES: true, syscall.EIO: false} {
+		err := viewError("/r/.git", &fs.PathError{Op: "mkdir", Path: "/r/.git/ralph-view", Err: cause})
+		if _, ok := errors.AsType[*run.UserError](err); ok != want || !strings.Contains(err.Error(), "/r/.git") {
+			t.Errorf("%v: %v", cause, err)
+		}
 	}
 }
 
@@ -221,23 +234,30 @@ func TestUpdateRefIsConditional(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ref = "refs/ralph/7"
-	steps := []struct {
-		name     string
+	for i, s := range []struct {
 		new, old OID
 		want     error
 	}{
-		{"create", head, "", nil},
-		{"create again", head, "", ErrStale},
-		{"move from elsewhere", other, other, ErrStale},
-		{"move", other, head, nil},
-		{"delete from elsewhere", "", head, ErrStale},
-		{"delete", "", other, nil},
-		{"move what is gone", head, other, ErrStale},
-		{"delete what is gone", "", other, ErrStale},
-	}
-	for _, s := range steps {
+		{head, "", nil},
+		{head, "", ErrStale},
+		{other, other, ErrStale},
+		{other, head, nil},
+		{"", head, ErrStale},
+	} {
 		if err := r.UpdateRef(ctx, ref, s.new, s.old); !errors.Is(err, s.want) || (s.want == nil && err != nil) {
-			t.Errorf("%s: %v, want %v", s.name, err, s.want)
+			t.Errorf("step %d: %v, want %v", i, err, s.want)
+		}
+	}
+	all, err := r.Refs(ctx, "refs/ralph/")
+	if err != nil || len(all) != 1 || all[0].Name != ref || all[0].OID != other || !all[0].When.Equal(testTime()) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := r.UpdateRef(ctx, ref, "", other); err != nil {
+		t.Error(err)
+	}
+	for _, old := range []OID{other, head} { // which is gone
+		if err := r.UpdateRef(ctx, ref, "", old); !errors.Is(err, ErrStale) {
+			t.Errorf("deleted again: %v", err)
 		}
 	}
 	for _, bad := range []string{"HEAD", "main", "refs/heads/../x", "-d", "refs/heads/a b"} {

@@ -16,9 +16,6 @@ import (
 // maxRefusals bounds Snapshot.Refused: more help nobody.
 const maxRefusals = 100
 
-// maxNested bounds Snapshot.Nested; a .git beyond it is refused.
-const maxNested = 1000
-
 // Refusal is something in a directory that cannot become part of a tree.
 type Refusal struct {
 	// Path is quoted where it is not plain printable text; it is safe to show.
@@ -39,9 +36,6 @@ type Snapshot struct {
 	// LeftOut are untracked directories that tools make: they are neither in the tree nor a
 	// fault of the work. It is at most 100 long.
 	LeftOut []Refusal
-	// Nested are the directories that have a .git of their own. It is not part of
-	// the tree; the rest of what they hold is.
-	Nested []string
 }
 
 // Snapshot stores the directory's files as a tree. Untracked files that .gitignore, or on
@@ -56,7 +50,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 	}
 	s := &snapper{
 		w: w, old: old, found: make([]bool, len(old.entries)), entries: slices.Clone(old.entries),
-		unseen: map[string]bool{}, wanted: map[string]bool{},
+		unseen: map[string]bool{}, wanted: map[string]bool{}, unruly: map[string]error{},
 	}
 	if s.rules, err = w.newRules(); err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
@@ -70,7 +64,7 @@ func (w *Worktree) Snapshot(ctx context.Context) (_ Snapshot, err error) {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	slices.SortFunc(s.leftOut, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
-	return Snapshot{Tree: tree, Refused: s.refused, LeftOut: s.leftOut, Nested: s.nested}, nil
+	return Snapshot{Tree: tree, Refused: s.refused, LeftOut: s.leftOut}, nil
 }
 
 // take walks the directory, reads what may have changed, and then makes the tree of it.
@@ -124,7 +118,6 @@ type snapper struct {
 	// unseen are the files and directories of the tree that were refused: they are kept, with
 	// all below.
 	unseen map[string]bool
-	nested []string
 	seen   int
 	// fresh are untracked files of which it is open whether they are ignored.
 	fresh []foundFile
@@ -137,6 +130,8 @@ type snapper struct {
 	attributes map[string]attributes
 	// wanted are the directories that the rules take back in, and what lies below them.
 	wanted map[string]bool
+	// unruly says why rules in a file are not followed.
+	unruly map[string]error
 }
 
 // foundFile is a file that is new or may have changed; i is its place in the old
@@ -207,12 +202,13 @@ func (s *snapper) visit(ctx context.Context, e fstree.Entry) error {
 	i, tracked := s.old.byPath[e.Path]
 	f := foundFile{e.Path, i, tracked, info}
 	switch {
-	case s.unseen[e.Path]: // rules that cannot be followed
-	case len(s.nested) < maxNested && s.nestedGit(e):
-		s.nested = append(s.nested, strings.TrimSuffix(e.Path, "/.git"))
-		return fs.SkipDir
 	case isDotGit(e.Name):
-		s.refuse(e.Path, "nested git repository")
+		// What git init, clone and worktree leave in a directory is none of its files. Whatever else
+		// some file system takes for that is refused, as is what stands in place of a .git of the tree.
+		ofTree := tracked || len(s.old.below(e.Path)) > 0
+		if ofTree || e.Name != ".git" || !e.IsDir() && !e.IsRegular() {
+			s.refuse(e.Path, "nested git repository")
+		}
 		return fs.SkipDir
 	case tracked && s.old.entries[i].Withheld:
 		if err := s.withheld(e, s.old.entries[i]); err != nil {
@@ -334,39 +330,22 @@ func (s *snapper) readRules(dir *os.File, prefix string) error {
 		if _, tooMuch := errors.AsType[tooMuchError](err); tooMuch {
 			return err
 		}
-		if err != nil && !s.unchanged(dir, name, prefix+name) {
-			s.unseen[prefix+name] = true
-			s.refuse(prefix+name, fmt.Sprintf("its rules are not followed: %v", err))
+		if err != nil {
+			s.unruly[prefix+name] = err
 		}
 	}
 	return nil
 }
 
-// unchanged says whether a file has the content that the tree has at its path.
-func (s *snapper) unchanged(dir *os.File, name, path string) bool {
-	i, tracked := s.old.byPath[path]
-	info, err := lstatAt(dir, name)
-	if err != nil || !tracked || !info.isRegular() || info.stamp.Size != s.old.entries[i].Stat.Size {
-		return false
-	}
-	c, _, err := contentAt(dir, name, info)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = c.Close() }()
-	oid, err := c.name()
-	return err == nil && oid == s.old.entries[i].OID
-}
-
 // later notes a file to be read after the walk.
 func (s *snapper) later(f foundFile) error {
 	switch {
-	case f.info.size > s.w.MaxFileSize: // refused, or as it was
+	case f.info.stamp.Size > s.w.MaxFileSize: // refused, or as it was
 	case !f.tracked:
 		s.newFiles++
-		s.newBytes += f.info.size
+		s.newBytes += f.info.stamp.Size
 	case s.old.entries[f.i].Stat.Size != f.info.stamp.Size:
-		s.newBytes += f.info.size
+		s.newBytes += f.info.stamp.Size
 	}
 	switch {
 	case s.newFiles > s.w.MaxNewFiles:
@@ -406,17 +385,6 @@ func (s *snapper) readAll(ctx context.Context, root *os.File) (err error) {
 		}
 	}
 	return nil
-}
-
-// nestedGit says whether something is what git init, git clone or git worktree leave
-// in a directory. Whatever else some file system takes for that is refused, as
-// is what stands in place of a .git of the tree.
-func (s *snapper) nestedGit(e fstree.Entry) bool {
-	if e.Name != ".git" || !e.IsDir() && !e.IsRegular() {
-		return false
-	}
-	_, file := s.old.byPath[e.Path]
-	return !file && len(s.old.below(e.Path)) == 0
 }
 
 const inSubmodule = "files within a submodule"

@@ -66,14 +66,14 @@ type Worktree struct {
 // has that. Line ends and other attributes have no effect: files are as git stores them.
 func (r *Repo) Export(ctx context.Context, dir string, tree OID, indexPath string) (*Worktree, error) {
 	w, err := r.worktree(dir, indexPath)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(w.index), 0o750), makeRoot(w.dir))
+	}
+	if err == nil {
+		err = w.sync(ctx, tree, false)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
-	}
-	if err := w.prepare(); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
-	}
-	if err := w.sync(ctx, tree, false); err != nil {
-		return nil, fmt.Errorf("export %s: %w", tree, err)
+		return nil, fmt.Errorf("export %s: %w", quotePath(string(tree)), err)
 	}
 	return w, nil
 }
@@ -85,32 +85,23 @@ func (r *Repo) worktree(dir, indexPath string) (*Worktree, error) {
 		MaxNewFiles: DefaultMaxNewFiles, MaxNewBytes: DefaultMaxNewBytes, MaxFork: DefaultMaxFork,
 		MaxRuleTime: DefaultMaxRuleTime, submodules: map[string]*store{},
 	}
-	var err error
-	if w.dir, err = filepath.Abs(dir); err != nil {
-		return nil, err
-	}
-	if w.index, err = filepath.Abs(indexPath); err != nil {
-		return nil, err
-	}
-	if rel, err := filepath.Rel(w.dir, w.index); err != nil || (rel != ".." && !strings.HasPrefix(rel, "../")) {
-		return nil, fmt.Errorf("the index %s is not outside of the directory", quotePath(w.index))
-	}
-	return w, nil
+	var err1, err2 error
+	w.dir, err1 = filepath.Abs(dir)
+	w.index, err2 = filepath.Abs(indexPath)
+	return w, errors.Join(err1, err2)
 }
 
-// prepare makes the directories.
-func (w *Worktree) prepare() error {
-	for _, d := range []string{filepath.Dir(w.dir), filepath.Dir(w.index)} {
-		if err := os.MkdirAll(d, 0o750); err != nil {
-			return err
-		}
+// makeRoot makes a directory of the host's choice.
+func makeRoot(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
 	}
-	parent, err := os.Open(filepath.Dir(w.dir)) // #nosec G304 -- the host chose the directory
+	parent, err := os.Open(filepath.Dir(path)) // #nosec G304 -- the host chose the directory
 	if err != nil {
 		return err
 	}
 	defer func() { _ = parent.Close() }()
-	dir, err := makeDirAt(parent, filepath.Base(w.dir))
+	dir, err := makeDirAt(parent, filepath.Base(path))
 	if err != nil {
 		return err
 	}
@@ -125,15 +116,11 @@ func (w *Worktree) Dir() string { return w.dir }
 // where there is no such directory.
 func (r *Repo) Adopt(dir, indexPath string) (*Worktree, error) {
 	w, err := r.worktree(dir, indexPath)
+	if err == nil {
+		_, err = os.Lstat(w.dir)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("adopt: %w", err)
-	}
-	info, err := os.Lstat(w.dir)
-	if err != nil {
-		return nil, fmt.Errorf("adopt: %w", err)
-	}
-	if !info.IsDir() {
-		return nil, fmt.Errorf("adopt: %s is not a directory", quotePath(w.dir))
 	}
 	return w, nil
 }
@@ -204,7 +191,7 @@ func (w *Worktree) sync(ctx context.Context, tree OID, keepUntracked bool) error
 		if err != nil {
 			return err
 		}
-		target = newIndex(entries, tree, instant{})
+		target = newIndex(entries, tree, 0)
 	}
 	s := &syncer{
 		w: w, old: old, target: target, entries: slices.Clone(target.entries), done: make([]bool, len(target.entries)),

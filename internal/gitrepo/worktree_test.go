@@ -320,17 +320,6 @@ func rawTree(t *testing.T, r *Repo, base OID, names ...string) OID {
 	return tree
 }
 
-func TestExportRefusesIndexInside(t *testing.T) {
-	t.Parallel()
-	r := open(t, person(t, files{"a": "a"}))
-	dir := t.TempDir()
-	for _, index := range []string{filepath.Join(dir, "index"), filepath.Join(dir, "x/../y"), dir} {
-		if _, err := r.Export(t.Context(), dir, headTree(t, r), index); err == nil {
-			t.Errorf("took %s", index)
-		}
-	}
-}
-
 // Random changes give the tree that git add -A gives.
 func TestSnapshotAgreesWithGit(t *testing.T) {
 	t.Parallel()

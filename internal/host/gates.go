@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/sandbox"
 )
@@ -52,10 +52,6 @@ exec sh -c "$1" 2>&1`
 const setupScript = `export XDG_CACHE_HOME="${XDG_CACHE_HOME:-$RALPH_CACHE}"
 exec sh -e -c "$1" 2>&1`
 
-// setupFile, beside a start, says that it is one of set-up commands, and holds
-// the key of what they make.
-const setupFile = "set-up"
-
 // StartGate implements loop.Runner.
 func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (loop.Handle, error) {
 	if err := h.room(); err != nil {
@@ -69,27 +65,19 @@ func (h *Host) StartGate(ctx context.Context, s loop.State, g loop.GateStart) (l
 	level := map[loop.Trust]string{
 		loop.TrustRun: cacheCheck, loop.TrustBase: cacheBase, loop.TrustDefault: cacheSetup,
 	}[g.Trust]
-	err = once(dir, func() error {
+	note := startNote{Check: h.describeCheck(s, g)}
+	if g.Trust == loop.TrustDefault {
+		note.SetupKey = s.SetupKey
+	}
+	err = h.once(g.Name, note, func() error {
 		if err := h.clearCheckDir(); err != nil {
 			return err
 		}
-		if level == cacheCheck {
-			// Nothing that an earlier check left is for this one.
+		if level != cacheBase {
+			// Nothing that an earlier check left, or set-up commands that broke off, is for this one.
 			if err := h.dropCaches(level); err != nil {
 				return err
 			}
-		}
-		if g.Trust == loop.TrustDefault {
-			// What a start left that broke off is no outcome.
-			if err := gitrepo.RemoveAll(h.cacheDir(level)); err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, setupFile), []byte(s.SetupKey), 0o600); err != nil {
-				return err
-			}
-		}
-		if err := h.describeCheck(s, g); err != nil {
-			return err
 		}
 		// What an earlier check left behind must not help this one: it goes.
 		_, err := repo.Export(ctx, filepath.Join(h.checkDir(), "tree"), gitrepo.OID(g.Tree), h.checkIndex())
@@ -208,7 +196,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	case status.Signal != "" && status.Reason == sandbox.ReasonExited:
 		r.Reason = "it was ended by " + status.Signal
 	}
-	var out tail
+	out := proc.Tail{Limit: gateOutput}
 	facts := gate.NewReader()
 	if _, err := h.logs(ctx, handle, 0, io.MultiWriter(&out, facts)); err != nil {
 		return loop.GateStatus{}, err
@@ -218,17 +206,15 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 			return loop.GateStatus{}, err
 		}
 	}
-	key, err := os.ReadFile(filepath.Join(h.start(handle.Name), setupFile))
-	switch {
-	case err == nil && r.Passed:
-		if err := h.keep(ctx, cacheSetup, string(key)); err != nil {
+	if note, _, err := h.startNote(handle.Name); err != nil {
+		return loop.GateStatus{}, err
+	} else if r.Passed {
+		if err := h.keep(ctx, cacheSetup, note.SetupKey); err != nil {
 			return loop.GateStatus{}, err
 		}
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return loop.GateStatus{}, fmt.Errorf("find out what %s was for: %w", handle.Name, err)
 	}
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.Bytes()))), facts.Facts()
 	if ctx.Err() != nil {
 		return loop.GateStatus{}, context.Cause(ctx)
 	}
@@ -236,17 +222,3 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	h.keepCheck(ctx, handle, status, r)
 	return loop.GateStatus{Result: r, Hosts: hosts}, nil
 }
-
-// tail keeps the last gateOutput bytes written to it, and up to twice that
-// while it is being written.
-type tail struct{ b []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if len(t.b) > 2*gateOutput {
-		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-gateOutput):] }

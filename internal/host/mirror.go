@@ -41,8 +41,8 @@ type Mirrors struct {
 	life context.Context //nolint:containedctx // of those who fetch, which no call owns
 
 	mu sync.Mutex
-	// lines are the fetches of each repository that has one under way.
-	lines   map[string]*line
+	// last is the latest fetch that was asked for, by repository.
+	last    map[string]*fetch
 	running sync.WaitGroup
 	// opening keeps a mirror from being removed while it is opened.
 	opening sync.RWMutex
@@ -50,20 +50,18 @@ type Mirrors struct {
 	most int64
 }
 
-// line is the fetch that waits for the one under way, nil for none. Who asks now joins
-// that: what is under way may have looked before the question.
-type line struct{ next *fetch }
-
+// fetch brings a mirror up to date. Who asks once it has begun needs another: it may have
+// looked before the question.
 type fetch struct {
-	update func(context.Context) (*gitrepo.Repo, error)
-	done   chan struct{}
-	repo   *gitrepo.Repo
-	err    error
+	begun bool
+	done  chan struct{}
+	repo  *gitrepo.Repo
+	err   error
 }
 
 // NewMirrors keeps mirrors below dir; the end of life ends fetches.
 func NewMirrors(life context.Context, git *gitrepo.Git, dir string) *Mirrors {
-	return &Mirrors{git: git, dir: dir, life: life, lines: map[string]*line{}, most: MirrorBytes}
+	return &Mirrors{git: git, dir: dir, life: life, last: map[string]*fetch{}, most: MirrorBytes}
 }
 
 // Wait returns when no fetch is under way.
@@ -150,16 +148,12 @@ func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
 	update func(context.Context) (*gitrepo.Repo, error)) (*gitrepo.Repo, error) {
 	m.mu.Lock()
 	if asker.asked == nil {
-		l := m.lines[asker.Node]
-		if l == nil {
-			l = &line{}
-			m.lines[asker.Node] = l
-			m.running.Go(func() { m.work(context.WithoutCancel(ctx), asker.Node, l) })
+		last := m.last[asker.Node]
+		if asker.asked = last; last == nil || last.begun {
+			f := &fetch{done: make(chan struct{})}
+			m.last[asker.Node], asker.asked = f, f
+			m.running.Go(func() { m.work(context.WithoutCancel(ctx), f, last, update) })
 		}
-		if l.next == nil {
-			l.next = &fetch{update: update, done: make(chan struct{})}
-		}
-		asker.asked = l.next
 	}
 	f := asker.asked
 	m.mu.Unlock()
@@ -178,25 +172,19 @@ func (m *Mirrors) fresh(ctx context.Context, asker *MirrorSource,
 	return f.repo, f.err
 }
 
-// work does the fetches of a line, one after the other, until there is none.
-func (m *Mirrors) work(ctx context.Context, node string, l *line) {
-	for {
-		m.mu.Lock()
-		f := l.next
-		if l.next = nil; f == nil {
-			delete(m.lines, node)
-			m.mu.Unlock()
-			return
-		}
-		m.mu.Unlock()
-		func() {
-			defer close(f.done)
-			work, cancel := context.WithTimeout(ctx, fetchTimeout)
-			defer cancel()
-			defer context.AfterFunc(m.life, cancel)()
-			f.repo, f.err = f.update(work)
-		}()
+// work does a fetch after the one before it.
+func (m *Mirrors) work(ctx context.Context, f, before *fetch, update func(context.Context) (*gitrepo.Repo, error)) {
+	defer close(f.done)
+	if before != nil {
+		<-before.done
 	}
+	m.mu.Lock()
+	f.begun = true
+	m.mu.Unlock()
+	work, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	defer context.AfterFunc(m.life, cancel)()
+	f.repo, f.err = update(work)
 }
 
 // MirrorSource finds a run's branch in the mirror of its repository.

@@ -48,9 +48,6 @@ func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo 
 			return err
 		}
 	}
-	if err := wt.RemoveNested(ctx, snap.Nested); err != nil {
-		return err
-	}
 	return wt.Purge(ctx, publish.SteersAgents)
 }
 

@@ -50,23 +50,16 @@ func (b branched) commit(t *testing.T, files map[string]string, remove ...string
 	}
 }
 
-// agents starts agents on one work tree, each as another process of the host
-// would, or all as this one does.
+// agents starts agents on one work tree, each as another process of the host would.
 type agents struct {
 	t     *testing.T
 	cfg   host.Config
-	this  *host.Host
 	state loop.State
 	next  int
 	told  []string
 }
 
-func (a *agents) host() *host.Host {
-	if a.this != nil {
-		return a.this
-	}
-	return host.New(a.cfg)
-}
+func (a *agents) host() *host.Host { return host.New(a.cfg) }
 
 func (a *agents) tree() string { return filepath.Join(a.cfg.Dir, "work", "tree") }
 
@@ -116,16 +109,6 @@ func (a *agents) changes() []string {
 // its own.
 func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	t.Parallel()
-	for name, same := range map[string]bool{"by one process": true, "by many": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			testSteering(t, same)
-		})
-	}
-}
-
-func testSteering(t *testing.T, same bool) {
-	t.Helper()
 	src := branched{source: newSource(t, map[string]string{
 		"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "one\n",
 	})}
@@ -138,9 +121,6 @@ func testSteering(t *testing.T, same bool) {
 		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: talker{result: agent.Result{}},
 		Limits: func(asked run.Limits) run.Limits { return asked },
 		Emit:   func(ev run.Event) { a.told = append(a.told, ev.Text) },
-	}
-	if same {
-		a.this = host.New(a.cfg)
 	}
 	opened, err := a.host().Open(t.Context(), loop.State{})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -22,11 +23,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 )
-
-// prepared marks a start whose files are all laid out. It is written last: a
-// start that died before it is laid out again, one that died after it is not
-// touched any more, because its process may be at work.
-const prepared = "prepared"
 
 // imagePause is how soon an image is looked for again.
 const imagePause = 30 * time.Second
@@ -45,7 +41,8 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 	}
 	dir := h.start(a.Name)
 	promptFile := filepath.Join(dir, promptName)
-	if err := once(dir, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
+	note := startNote{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model, Agent: h.describe(s, a)}
+	if err := h.once(a.Name, note, func() error { return h.layOutAgent(ctx, s, a, repo, wt) }); err != nil {
 		return "", fmt.Errorf("prepare %s: %w", a.Name, err)
 	}
 	if h.cfg.Gateway != nil {
@@ -87,7 +84,6 @@ func (h *Host) StartAgent(ctx context.Context, s loop.State, a loop.AgentStart) 
 func (h *Host) layOutAgent(
 	ctx context.Context, s loop.State, a loop.AgentStart, repo *gitrepo.Repo, wt *gitrepo.Worktree,
 ) error {
-	dir := h.start(a.Name)
 	if err := h.tidy(ctx, repo, s); err != nil {
 		return err
 	}
@@ -104,14 +100,7 @@ func (h *Host) layOutAgent(
 	if err := wt.InitAgentGit(ctx, history); err != nil {
 		return fmt.Errorf("lay out the agent's own .git: %w", err)
 	}
-	note := began{Tree: s.HeadTree, Progress: a.ProgressPath, Model: a.Model}
-	if err := writeNote(filepath.Join(dir, beganFile), note); err != nil {
-		return err
-	}
-	if err := h.describe(s, a); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, promptName), []byte(a.Prompt), 0o600)
+	return os.WriteFile(filepath.Join(h.start(a.Name), promptName), []byte(a.Prompt), 0o600)
 }
 
 // invocation is what the agent is called with, its way to the model included.
@@ -126,19 +115,40 @@ func (h *Host) invocation(a loop.AgentStart) agent.Invocation {
 	return inv
 }
 
+// startNote is what whichever process sees the end of a start has to know of it. It is written
+// last: a start that died before is laid out again, one that died after it is not touched any
+// more, because its process may be at work.
+type startNote struct {
+	// Tree is what had landed when an agent began, Progress where its progress file was, and
+	// Model what it was to use, "" for its own choice.
+	Tree, Progress, Model string
+	// SetupKey is what the outcome of set-up commands is known by, "" of other starts.
+	SetupKey string
+	// Agent or Check is what its transcript tells beside its words, nil where none is kept,
+	// or was kept by now.
+	Agent *transcript.Start
+	Check *transcript.Check
+}
+
+func (h *Host) noteFile(start string) string { return filepath.Join(h.start(start), "start.json") }
+
+func (h *Host) startNote(name string) (n startNote, found bool, err error) {
+	found, err = fstree.ReadNote(h.noteFile(name), &n)
+	return n, found, err
+}
+
 // once lays out a start, unless that was completed before.
-func once(dir string, layOut func() error) error {
-	mark := filepath.Join(dir, prepared)
-	if _, err := os.Stat(mark); err == nil {
-		return nil
+func (h *Host) once(name string, note startNote, layOut func() error) error {
+	if _, found, err := h.startNote(name); found || err != nil {
+		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(h.start(name), 0o700); err != nil {
 		return err
 	}
 	if err := layOut(); err != nil {
 		return err
 	}
-	return os.WriteFile(mark, nil, 0o600)
+	return fstree.WriteNote(h.noteFile(name), note)
 }
 
 // spec is what every start has in common.
@@ -161,9 +171,7 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	}
 	return sandbox.Spec{
 		Env: env, RunDir: filepath.Join(dir, "run"), Image: image,
-		MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs, PIDs: h.cfg.Resources.PIDs,
-		DiskBytes: h.cfg.Resources.DiskBytes, DiskFiles: h.cfg.Resources.DiskFiles,
-		OnOwnerDeath: h.cfg.OnOwnerDeath,
+		Resources: h.cfg.Resources, OnOwnerDeath: h.cfg.OnOwnerDeath,
 	}
 }
 
@@ -268,11 +276,11 @@ func (h *Host) ObserveAgent(ctx context.Context, lh loop.Handle) (loop.AgentStat
 // price says what an agent cost that tells only what it used.
 func (h *Host) price(name string, s *loop.AgentStatus) error {
 	if s.Model == "" {
-		b, err := h.began(name)
+		n, _, err := h.startNote(name)
 		if err != nil {
 			return err
 		}
-		s.Model = b.Model
+		s.Model = n.Model
 	}
 	if price, ok := h.cfg.Prices.Of(s.Model); ok && s.Usage.CostUSD == 0 {
 		s.Usage.CostUSD = price.Cost(s.Usage)
@@ -280,29 +288,13 @@ func (h *Host) price(name string, s *loop.AgentStatus) error {
 	return nil
 }
 
-// began is what the agent of a start found: the tree that had landed, where its
-// progress file was, and the model it was to use, "" for its own choice. It is
-// kept beside the start.
-type began struct {
-	Tree     string `json:"tree"`
-	Progress string `json:"progress"`
-	Model    string `json:"model,omitempty"`
-}
-
-const beganFile = "began.json"
-
-func (h *Host) began(name string) (b began, err error) {
-	found, err := readNote(filepath.Join(h.start(name), beganFile), &b)
-	if err == nil && !found {
-		err = fmt.Errorf("nobody noted what %s began with", name)
-	}
-	return b, err
-}
-
 // emptied takes away what an agent filled the disk with, before anybody reads
 // the tree: the tree is again what had landed, but for the agent's notes.
 func (h *Host) emptied(ctx context.Context, name string) error {
-	b, err := h.began(name)
+	n, found, err := h.startNote(name)
+	if err == nil && !found {
+		err = fmt.Errorf("nobody noted what %s began with", name)
+	}
 	if err != nil {
 		return err
 	}
@@ -313,14 +305,14 @@ func (h *Host) emptied(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	doc, readErr := progress.Read(root, b.Progress) // where it cannot be read it is put back later
-	if err := errors.Join(root.Close(), h.Reset(ctx, b.Tree)); err != nil {
+	doc, readErr := progress.Read(root, n.Progress) // where it cannot be read it is put back later
+	if err := errors.Join(root.Close(), h.Reset(ctx, n.Tree)); err != nil {
 		return err
 	}
 	if readErr != nil {
 		return nil
 	}
-	return h.writeProgress(ctx, b.Progress, doc)
+	return h.writeProgress(ctx, n.Progress, doc)
 }
 
 // observe looks at a start. Where it has ended, everything it wrote is the

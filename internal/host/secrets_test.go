@@ -66,28 +66,6 @@ func TestSecretsAreThoseThatAreNew(t *testing.T) {
 	}
 }
 
-func TestFileOfATree(t *testing.T) {
-	t.Parallel()
-	h, work, base := opened(t, map[string]string{"dir/a.txt": "hello"})
-	put(t, work, map[string]string{"dir/a.txt": "changed"})
-	for _, tt := range []struct {
-		path  string
-		limit int64
-		want  string
-		ok    bool
-	}{
-		{"dir/a.txt", 100, "hello", true},
-		{"dir/a.txt", 4, "", false},
-		{"dir", 100, "", false},
-		{"dir/b.txt", 100, "", false},
-	} {
-		got, ok, err := h.File(t.Context(), base, tt.path, tt.limit)
-		if err != nil || ok != tt.ok || string(got) != tt.want {
-			t.Errorf("%s within %d bytes: %q, %v, %v", tt.path, tt.limit, got, ok, err)
-		}
-	}
-}
-
 // TestNamesFollowNoLinks: a link to a folder is no folder of the tree.
 func TestNamesFollowNoLinks(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (h *Host) Needed(s loop.State) ([]gitrepo.OID, error) {
 			}
 			needed = append(needed, tree)
 		}
-		note, err := os.ReadFile(at.noteFile())
+		note, err := os.ReadFile(at.treeFile())
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

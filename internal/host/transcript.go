@@ -4,24 +4,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 )
 
-// startFile holds, in a start's directory, what its transcript tells of it
-// beside its words. Only the starts of agents have one, until their transcript is kept.
-const startFile = "transcript.json"
-
-// describe notes what a start is for, so that whichever process observes its end
-// can keep the transcript.
-func (h *Host) describe(s loop.State, a loop.AgentStart) error {
+// describe says what the start of an agent is for, nil where no transcript is kept.
+func (h *Host) describe(s loop.State, a loop.AgentStart) *transcript.Start {
 	if h.cfg.Transcripts == nil {
 		return nil
 	}
@@ -34,7 +29,18 @@ func (h *Host) describe(s loop.State, a loop.AgentStart) error {
 			st.Task = t.Title
 		}
 	}
-	return writeNote(filepath.Join(h.start(a.Name), startFile), st)
+	return &st
+}
+
+// describeCheck is describe of a check.
+func (h *Host) describeCheck(s loop.State, g loop.GateStart) *transcript.Check {
+	if h.cfg.Transcripts == nil {
+		return nil
+	}
+	return &transcript.Check{
+		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
+		Of: g.Of,
+	}
 }
 
 // Witness notes for the transcripts what becomes of each call, and passes every
@@ -58,7 +64,7 @@ func (h *Host) Witness(tell func(run.Event)) func(run.Event) {
 // keepTranscript keeps what the agent of a start was told and said, once it has ended.
 func (h *Host) keepTranscript(ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) {
 	if h.cfg.Transcripts != nil {
-		h.tellUnkept(ctx, "the transcript of a call", h.transcribe(ctx, handle, status, s))
+		h.tellUnkept(ctx, "the transcript of a call", h.transcribe(handle, status, s))
 	}
 }
 
@@ -69,21 +75,16 @@ func (h *Host) tellUnkept(ctx context.Context, what string, err error) {
 	}
 }
 
-func (h *Host) transcribe(
-	ctx context.Context, handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus,
-) (err error) {
-	dir := h.start(handle.Name)
-	var st transcript.Start
-	if found, err := readNote(filepath.Join(dir, startFile), &st); err != nil || !found {
+func (h *Host) transcribe(handle sandbox.Handle, status sandbox.Status, s loop.AgentStatus) (err error) {
+	note, _, err := h.startNote(handle.Name)
+	st := note.Agent
+	if err != nil || st == nil {
 		return err // a check, or it did not get that far, or it is kept
 	}
 	st.Started, st.Finished, st.ExitCode = status.StartedAt, status.FinishedAt, status.ExitCode
 	st.Outcome, st.Detail, st.Usage, st.Model = cmp.Or(string(s.Outcome), "ended early"), s.Detail, s.Usage,
 		cmp.Or(s.Model, st.Model)
-	prompt, err := os.Open(filepath.Join(dir, promptName)) // #nosec G304 -- a file of our own
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was cut off before it was laid out
-	}
+	prompt, err := os.Open(filepath.Join(h.start(handle.Name), promptName)) // #nosec G304 -- a file of our own
 	if err != nil {
 		return err
 	}
@@ -98,40 +99,24 @@ func (h *Host) transcribe(
 		return err
 	}
 	defer func() { err = errors.Join(err, stderr.Close()) }()
-	if err := h.cfg.Transcripts.Keep(st, prompt, stdout, stderr); err != nil {
+	if err := h.cfg.Transcripts.Keep(*st, prompt, stdout, stderr); err != nil {
 		return err
 	}
-	return os.Remove(filepath.Join(dir, startFile))
-}
-
-// checkFile holds, in a start's directory, what is kept of a check beside its
-// output. Only the starts of checks have one.
-const checkFile = "check.json"
-
-// describeCheck notes what a check is for, so that whichever process observes its end
-// can keep its output.
-func (h *Host) describeCheck(s loop.State, g loop.GateStart) error {
-	if h.cfg.Transcripts == nil {
-		return nil
-	}
-	return writeNote(filepath.Join(h.start(g.Name), checkFile), transcript.Check{
-		Run: s.Run, Name: g.Name, Iteration: s.Number, TaskID: s.TaskID, Gate: g.Gate.Name, Command: g.Gate.Command,
-		Of: g.Of,
-	})
+	note.Agent = nil
+	return fstree.WriteNote(h.noteFile(handle.Name), note)
 }
 
 // keepCheck keeps the whole output of a check that has ended.
 func (h *Host) keepCheck(ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result) {
 	if h.cfg.Transcripts != nil {
-		h.tellUnkept(ctx, "the output of a check", h.storeCheck(ctx, handle, status, r))
+		h.tellUnkept(ctx, "the output of a check", h.storeCheck(handle, status, r))
 	}
 }
 
-func (h *Host) storeCheck(
-	ctx context.Context, handle sandbox.Handle, status sandbox.Status, r gate.Result,
-) (err error) {
-	var c transcript.Check
-	if found, err := readNote(filepath.Join(h.start(handle.Name), checkFile), &c); err != nil || !found {
+func (h *Host) storeCheck(handle sandbox.Handle, status sandbox.Status, r gate.Result) (err error) {
+	note, _, err := h.startNote(handle.Name)
+	c := note.Check
+	if err != nil || c == nil {
 		return err
 	}
 	c.Started, c.Finished = status.StartedAt, status.FinishedAt
@@ -141,5 +126,5 @@ func (h *Host) storeCheck(
 		return err
 	}
 	defer func() { err = errors.Join(err, out.Close()) }()
-	return h.cfg.Transcripts.KeepCheck(c, out)
+	return h.cfg.Transcripts.KeepCheck(*c, out)
 }

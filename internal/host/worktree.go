@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -29,14 +30,14 @@ type treeNote struct {
 	History int `json:"history,omitempty"`
 }
 
-func (h *Host) noteFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
+func (h *Host) treeFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
 
 func (h *Host) treeNote() (n treeNote, err error) {
-	_, err = readNote(h.noteFile(), &n)
+	_, err = fstree.ReadNote(h.treeFile(), &n)
 	return n, err
 }
 
-func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.noteFile(), n) }
+func (h *Host) setTreeNote(n treeNote) error { return fstree.WriteNote(h.treeFile(), n) }
 
 // noteTree notes what Open has found, for whichever process comes to the work tree.
 func (h *Host) noteTree(ctx context.Context, repo *gitrepo.Repo, trees openedTrees, conf config.Repo) error {

@@ -420,6 +420,19 @@ func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan
 	return c.tellMissing(ctx, c.place)
 }
 
+// finished is the progress file of the plan's last run where that has done all, and its work is part of
+// what the new run goes on from; "" elsewhere. A run takes the file away when it completes.
+func (c *checkout) finished(ctx context.Context, j job, last loop.State) (string, error) {
+	if !last.End.Complete() || last.NoCommit || c.place.head == "" || isAnother(j.plan, last) {
+		return "", nil
+	}
+	there, err := c.repo.Contains(ctx, c.place.head, gitrepo.OID(last.Head))
+	if err != nil || !there {
+		return "", err
+	}
+	return last.Progress, nil
+}
+
 // isAnother says whether a plan has nothing of the one that a run worked on: neither its
 // title nor a task.
 func isAnother(p plan.Plan, last loop.State) bool {

@@ -34,7 +34,7 @@ type Preview struct {
 
 // Look says what Run would do, and does none of it: no branch, no state, no
 // agent. Errors are those that Run would begin with.
-func Look(ctx context.Context, o Options) (Preview, error) {
+func Look(ctx context.Context, o Options) (p Preview, err error) {
 	repo, err := o.Git.OpenLocal(ctx, o.Dir)
 	if err != nil {
 		return Preview{}, err
@@ -43,53 +43,32 @@ func Look(ctx context.Context, o Options) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	place := o.checkout(repo)
-	place.spec, place.writes = j.spec, j.writes
-	s, last, resumed, err := o.stored(ctx, place, &j)
+	st, err := readStore(ctx, o.DataDir)
 	if err != nil {
 		return Preview{}, err
 	}
-	var notes []string
-	place.emit = func(e run.Event) { notes = append(notes, e.Text) }
-	if place.files, err = locate(ctx, repo, j); err != nil {
-		return Preview{}, err
+	if st != nil {
+		defer func() { err = errors.Join(err, st.Close()) }()
 	}
-	if resumed {
-		err = o.resume(ctx, place, &s, last)
-	} else {
-		s, err = o.begin(ctx, place, j, host.NewID(o.Now()), last)
-	}
+	place := o.checkout(repo, j)
+	place.emit = func(e run.Event) { p.Notes = append(p.Notes, e.Text) }
+	id := host.NewID(o.Now())
+	s, resumed, err := o.prepare(ctx, place, o.record(st, repo.Top(), ""), &j, &id)
 	if err != nil {
 		return Preview{}, err
 	}
-	p := Preview{Resumed: resumed, NewBranch: place.place.from != "", BaseBranch: place.place.from}
+	p.Resumed, p.NewBranch, p.BaseBranch = resumed, place.place.from != "", place.place.from
 	if s.Progress == "" {
 		if s, err = o.open(ctx, place, s); err != nil {
 			return Preview{}, err
 		}
 	}
-	p.State, p.Notes = s, notes
+	p.State = s
 	if p.CheckedOut, err = repo.CheckedOut(s.Branch); err != nil {
 		return Preview{}, err
 	}
 	p.Order, p.Tasks, err = loop.Ahead(s)
 	return p, err
-}
-
-// stored is the state of a run that was cut off, and how the plan's last run stands. What is
-// stored is only read.
-func (o Options) stored(ctx context.Context, place *checkout, j *job) (s, last loop.State, resumed bool, err error) {
-	st, err := readStore(ctx, o.DataDir)
-	if err != nil || st == nil {
-		return s, last, false, err
-	}
-	defer func() { err = errors.Join(err, st.Close()) }()
-	if place.owners, err = readOwners(ctx, st, place.repo.Top()); err != nil {
-		return s, last, false, err
-	}
-	rec := o.record(st, place.repo.Top(), "")
-	s, resumed, err = rec.load(ctx, j)
-	return s, rec.last, resumed, err
 }
 
 // open takes the first step of a run, in a directory that is removed again.

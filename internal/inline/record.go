@@ -115,6 +115,9 @@ func (o owners) of(branch string, exists bool) string {
 
 // readOwners reads those of a checkout.
 func readOwners(ctx context.Context, st *store.Store, top string) (owners, error) {
+	if st == nil { // nothing was stored yet
+		return nil, nil
+	}
 	rows, err := st.RunsOfCheckout(ctx, top)
 	if err != nil {
 		return nil, err
@@ -134,6 +137,9 @@ func readOwners(ctx context.Context, st *store.Store, top string) (owners, error
 
 // row is that of the plan's last run; its State is nil where there is none.
 func (r *record) row(ctx context.Context, plan string) (store.Run, error) {
+	if r.store == nil { // nothing was stored yet
+		return store.Run{}, nil
+	}
 	row, err := r.store.RunOfPlan(ctx, r.top, plan)
 	if errors.Is(err, store.ErrNotFound) {
 		return store.Run{}, nil

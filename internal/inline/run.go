@@ -53,7 +53,7 @@ type Options struct {
 	Backend agent.Backend
 	Image   string
 	// Resources bound each start; zero fields are the sandbox's defaults.
-	Resources host.Resources
+	Resources sandbox.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
 	// together; 0 means no bound.
 	CacheBytes int64
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	if err != nil {
 		return loop.State{}, err
 	}
-	var id run.ID
+	id := host.NewID(o.Now())
 	if tell := o.Emit; tell != nil {
 		o.Emit = func(ev run.Event) { tell(ev.Of(id, repo.Top(), o.Now())) }
 	}
@@ -141,42 +141,22 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
 	rec := o.record(st, repo.Top(), dir)
-	s, resumed, err := rec.load(ctx, &j)
-	if err != nil {
+	place := o.checkout(repo, j)
+	place.author = gitrepo.Person{Name: name, Email: email}
+	if rec.chosen, err = o.turn(repo.Top(), place.say); err != nil {
 		return loop.State{}, err
 	}
-	place := o.checkout(repo)
-	place.last = rec.last.Run
-	if s.Branch == "" {
-		chosen, err := o.turn(repo.Top(), place.say)
-		if err != nil {
-			return loop.State{}, err
-		}
-		defer chosen()
-		rec.chosen = chosen
-	}
-	if place.owners, err = readOwners(ctx, st, repo.Top()); err != nil {
-		return loop.State{}, err
-	}
+	defer rec.chosen()
 	if below := subdirectory(repo.Top(), o.Dir); below != "" {
 		place.say("agents and checks start at the top of the repository, %s, not in %s", repo.Top(), below)
 	}
-	place.spec, place.writes, place.author = j.spec, j.writes, gitrepo.Person{Name: name, Email: email}
-	if place.files, err = locate(ctx, repo, j); err != nil {
-		return loop.State{}, err
+	s, resumed, err := o.prepare(ctx, place, rec, &j, &id)
+	if err != nil {
+		return s, err
 	}
 	if resumed {
-		id = s.Run
-		if err := o.resume(ctx, place, &s, rec.last); err != nil {
-			return s, err
-		}
 		rec.stored = true
 		place.say("continuing the interrupted run")
-	} else {
-		id = host.NewID(o.Now())
-		if s, err = o.begin(ctx, place, j, id, rec.last); err != nil {
-			return loop.State{}, err
-		}
 	}
 	if err := place.sayWhere(ctx, s, host.TreeDir(filepath.Join(dir, string(s.Run)))); err != nil {
 		return s, err
@@ -215,6 +195,30 @@ func Run(ctx context.Context, o Options) (s loop.State, err error) {
 		place.say("old refused work stays: %v", err)
 	}
 	return s, nil
+}
+
+// prepare gives the state of the run that was cut off, whose id it sets, or of a new one of that id, and finds
+// out where it works. It stores nothing.
+func (o Options) prepare(
+	ctx context.Context, place *checkout, rec *record, j *job, id *run.ID,
+) (s loop.State, resumed bool, err error) {
+	if place.owners, err = readOwners(ctx, rec.store, rec.top); err != nil {
+		return s, false, err
+	}
+	if s, resumed, err = rec.load(ctx, j); err != nil {
+		return s, false, err
+	}
+	place.last = rec.last.Run
+	if place.files, err = locate(ctx, place.repo, *j); err != nil {
+		return s, false, err
+	}
+	if resumed {
+		*id = s.Run
+		err = o.resume(ctx, place, &s, rec.last)
+		return s, true, err
+	}
+	s, err = o.begin(ctx, place, *j, *id, rec.last)
+	return s, false, err
 }
 
 // outOfRoom is the end of a run whose state cannot be stored, as the disk is full. vacated is how
@@ -269,10 +273,10 @@ func subdirectory(top, dir string) string {
 	return rel
 }
 
-// checkout is the repository as a run sees it.
-func (o Options) checkout(repo *gitrepo.Repo) *checkout {
+// checkout is the repository as a run of the plan sees it.
+func (o Options) checkout(repo *gitrepo.Repo, j job) *checkout {
 	return &checkout{
-		repo: repo, named: o.Branch, here: o.Here, pushes: o.Push, now: o.Now,
+		repo: repo, spec: j.spec, writes: j.writes, named: o.Branch, here: o.Here, pushes: o.Push, now: o.Now,
 		agent: o.Backend.About().Name, emit: o.Emit, mask: o.Mask,
 	}
 }
@@ -323,14 +327,18 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 		}
 		j.subject.Slug = place.place.slug
 	}
+	carried, err := place.finished(ctx, j, last)
+	if err != nil {
+		return loop.State{}, err
+	}
 	j.subject.HostFiles = place.files.paths()
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
 	return loop.NewState(loop.Request{
 		Run: id, Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
-		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise,
+		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise, Carried: carried,
 		Settings: loop.Settings{
-			Ask: o.Ask, KeepProgress: true, Review: o.Review, Limits: o.Limits, Gates: o.Gates,
+			Ask: o.Ask, KeepProgress: j.writes != "", Review: o.Review, Limits: o.Limits, Gates: o.Gates,
 			Image: o.Image, Model: o.Model,
 		},
 	}, o.Now()), nil
@@ -355,6 +363,10 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 			return err
 		}
 	}
+	asked := make([]gate.Gate, len(o.Gates))
+	for i, g := range o.Gates {
+		asked[i] = g.WithDefaults()
+	}
 	var other []string
 	differs := func(what string, yes bool) {
 		if yes {
@@ -369,10 +381,6 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 	differs("--agent", o.Backend.About().Name != s.Agent)
 	differs("--completion-promise", o.Promise != s.Promise)
 	differs("--image", o.Image != "" && o.Image != s.Image)
-	asked := make([]gate.Gate, len(o.Gates))
-	for i, g := range o.Gates {
-		asked[i] = g.WithDefaults()
-	}
 	differs("--gate", len(asked) > 0 && !slices.Equal(asked, s.Gates))
 	if len(other) > 0 {
 		return &run.UserError{

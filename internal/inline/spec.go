@@ -2,14 +2,12 @@ package inline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -32,8 +30,6 @@ type Spec struct {
 	Folder string
 	// Phase is the file that is written next, "" where there are tasks to work.
 	Phase string
-	// Stands is where smart-ralph itself says that it stands, in words, "" for nothing.
-	Stands string
 
 	dir string // on this machine
 }
@@ -83,9 +79,6 @@ func findSpec(top, folder string) (Spec, error) {
 		return Spec{}, nil
 	}
 	s := Spec{Folder: rel, Phase: plan.NextPhase(there), dir: folder}
-	if slices.Contains(there, specState) {
-		s.Stands = stands(filepath.Join(folder, specState))
-	}
 	return s, nil
 }
 
@@ -135,28 +128,6 @@ func errCurrent(file, current string) error {
 		Message: fmt.Sprintf("%s names %q, which is no folder of this repository", file, current),
 		Hint:    "name the folder of the spec",
 	}
-}
-
-// stands is what smart-ralph's state says, for people: the files decide.
-func stands(file string) string {
-	var state struct {
-		Phase    string `json:"phase"`
-		Index    int    `json:"taskIndex"`
-		Total    int    `json:"totalTasks"`
-		Awaiting bool   `json:"awaitingApproval"`
-	}
-	src, err := readText(file, specState)
-	if err != nil || json.Unmarshal(src, &state) != nil || state.Phase == "" {
-		return specState + " cannot be read and is ignored"
-	}
-	said := "phase " + state.Phase
-	if state.Total > 0 {
-		said += fmt.Sprintf(", task %d of %d", min(state.Index+1, state.Total), state.Total)
-	}
-	if state.Awaiting {
-		said += ", waiting for approval"
-	}
-	return said
 }
 
 // job is the plan of the spec's next step: of its tasks, or of the file that is

@@ -30,7 +30,7 @@ func TestDependencies(t *testing.T) {
 			nil,
 		},
 		"a line of its own": {
-			"- [ ] a\n- [ ] b\n  Depends on: T1\n- [ ] c (depends on: T1 and T2)\n", []string{"T1", "T2 T1", "T3 T1 T2"}, nil,
+			"- [ ] a\n- [ ] b\n  Depends on: T1\n- [ ] c\n  Depends on: T1 and T2\n", []string{"T1", "T2 T1", "T3 T1 T2"}, nil,
 		},
 		"after":          {"- [ ] a\n- [ ] b\n  - After: T1\n  - After: the release\n", []string{"T1", "T2 T1"}, nil},
 		"ids of its own": {"- [ ] T4 a\n- [ ] T7 b\n  - Depends on: T4\n", []string{"T4", "T7 T4"}, nil},

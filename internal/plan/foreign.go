@@ -31,8 +31,7 @@ func fromForeign(format formats.Format, name string, src, notes []byte) (Plan, e
 		Title: cmp.Or(strs.OneLine(v.Title), strs.OneLine(stem(name))), Text: withoutBlankEnds(text),
 		Tasks: v.RunTasks(), Removed: removed, Branch: v.Branch,
 	}
-	p.depend()
-	p.unread(f.Unread())
+	p.look(f.Unread())
 	doc, err := progress.Parse([]byte(p.Text))
 	if err != nil {
 		return Plan{}, unreadable(fmt.Sprintf("The plan file %q", path.Base(name)), err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -206,7 +207,9 @@ func TestWriteBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Written{File: []byte("- [x] a\n- [ ] new\n"), Missing: true, Open: []string{`"new"`}}
+	want := Written{
+		File: []byte("- [x] a\n- [ ] new\n"), Followed: formats.Followed{Missing: true, Open: []string{`"new"`}},
+	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}

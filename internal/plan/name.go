@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -8,7 +9,6 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
-	"github.com/org/ralph-action/internal/strs"
 )
 
 // generic are the short names of files that every project calls the same: the
@@ -74,11 +74,7 @@ func FromPrompt(text, promise string) (Plan, error) {
 // its tasks are in that file already, and sum is the hash of what they were made
 // of.
 func FromProgress(doc *progress.Doc, sum string) Plan {
-	title := strs.OneLine(strings.TrimPrefix(doc.Heading(), "Progress:"))
-	if title == "" {
-		title = "(untitled)"
-	}
-	return Plan{Title: title, SHA256: sum}
+	return Plan{Title: cmp.Or(doc.Title(), "(untitled)"), SHA256: sum}
 }
 
 // Companion is the name of the file that keeps what was learned beside a plan

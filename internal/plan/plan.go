@@ -107,7 +107,6 @@ const maxTasks = 5000
 
 // bounded fails where there are more tasks than a run can keep.
 func (p *Plan) bounded(what string) error {
-	p.unchecked()
 	if len(p.Tasks) <= maxTasks {
 		return nil
 	}
@@ -119,11 +118,8 @@ func (p *Plan) bounded(what string) error {
 
 // fill reads tasks and criteria from the text, and hashes it.
 func (p *Plan) fill(doc *progress.Doc) {
-	var boxes map[string]bool
-	p.Accept, boxes = criteria(p.Text)
-	p.Tasks = tasks(doc.Tasks(), boxes)
-	p.depend()
-	p.unread(doc.Unread())
+	p.read(doc)
+	p.look(doc.Unread())
 	p.SHA256 = sum(p.Title, p.Text)
 }
 

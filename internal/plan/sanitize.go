@@ -9,6 +9,7 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
+	"golang.org/x/net/html"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/strs"
@@ -180,27 +181,28 @@ func (c *collector) prose(n ast.Node) {
 // definitionRE is a link definition at the start of a paragraph: label,
 // destination, and a title that may run over several lines.
 var definitionRE = strs.Lazy(`(?s)\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)` +
-	`(?:([ \t]+|[ \t]*\n[ \t]*)((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\))))?[ \t\r]*(?:\n|\z)`)
+	`(` + blanks + title + `)?[ \t\r]*(?:\n|\z)`)
 
-// shortDefinitionRE is one without a title, for where the text after it only
-// looks like one.
-var shortDefinitionRE = strs.Lazy(`\A[ \t]*\[((?:[^\[\]\\]|\\.)+)\]:[ \t]*\n?[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)[ \t\r]*(?:\n|\z)`)
+// titleRE is the end of a link that has a title.
+var titleRE = strs.Lazy(`(?s)\]\([ \t\r\n]*(?:<[^<>\n]*>|[^\s<]\S*)?(` + spaces + title + `)[ \t\r\n]*\)`)
+
+const (
+	blanks = `(?:[ \t]+|[ \t]*\n[ \t]*)`
+	spaces = `[ \t\r\n]+`
+	title  = `(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\))`
+)
 
 // definitions hides link definitions, or the titles of those that are used.
 func (c *collector) definitions(e excerpt) {
 	for at := 0; at < len(e.text); {
-		rest := e.text[at:]
-		m := definitionRE().FindStringSubmatchIndex(rest)
+		m := definitionRE().FindStringSubmatchIndex(e.text[at:])
 		if m == nil {
-			if m = shortDefinitionRE().FindStringSubmatchIndex(rest); m == nil {
-				return
-			}
+			return
 		}
-		switch {
-		case !c.used[label(rest[m[2]:m[3]])]:
+		if !c.used[label(e.text[at+m[2]:at+m[3]])] {
 			c.hide(e, at, at+m[1])
-		case len(m) > 6 && m[6] >= 0:
-			c.hide(e, at+m[4], at+m[7])
+		} else if m[4] >= 0 {
+			c.hide(e, at+m[4], at+m[5])
 		}
 		at += m[1]
 	}
@@ -224,176 +226,67 @@ func label(s string) string { return strings.ToLower(strs.OneLine(s)) }
 // links hides alternative texts of images, and titles of images and links.
 // mask is e.text with code and tags blanked.
 func (c *collector) links(e excerpt, mask string) {
-	type bracket struct {
-		pos   int
-		image bool
+	for _, m := range titleRE().FindAllStringSubmatchIndex(mask, -1) {
+		c.hide(e, m[2], m[3])
 	}
-	var open []bracket
-	titles := titleFinder{s: mask}
+	var open []int // brackets
 	for i := 0; i < len(mask); i++ {
 		switch mask[i] {
 		case '\\':
 			i++
 		case '[':
-			open = append(open, bracket{i, i > 0 && mask[i-1] == '!'})
+			open = append(open, i)
 		case ']':
 			if len(open) == 0 {
 				continue
 			}
-			b := open[len(open)-1]
+			at := open[len(open)-1]
 			open = open[:len(open)-1]
-			if i+1 == len(mask) || mask[i+1] != '(' && mask[i+1] != '[' {
-				continue
-			}
-			if b.image {
-				c.hide(e, b.pos+1, i)
-			}
-			if mask[i+1] == '(' {
-				if start, stop, ok := titles.after(i + 2); ok {
-					c.hide(e, start, stop)
-				}
+			if at > 0 && mask[at-1] == '!' && i+1 < len(mask) && (mask[i+1] == '(' || mask[i+1] == '[') {
+				c.hide(e, at+1, i)
 			}
 		}
 	}
-}
-
-// titleFinder finds the titles of the links in a text. It is asked from left to
-// right and remembers how far it has looked, so that many links that never end
-// cost no more than one.
-type titleFinder struct {
-	s     string
-	space int           // the first white space at or after where a destination began
-	never map[byte]bool // closing quotes that do not come any more
-}
-
-// after finds the title in what follows a "](" that ends at at, with the white
-// space before the title.
-func (f *titleFinder) after(at int) (start, stop int, ok bool) {
-	s := f.s
-	at = f.skipSpace(at)
-	switch {
-	case at < len(s) && s[at] == '<':
-		n := strings.IndexAny(s[at+1:], "<>\n")
-		if n < 0 || s[at+1+n] != '>' {
-			return 0, 0, false
-		}
-		start = at + 1 + n + 1
-	case f.space >= at:
-		start = f.space
-	default:
-		start = at
-		for start < len(s) && !isSpace(s[start]) {
-			start++
-		}
-		f.space = start
-	}
-	i := f.skipSpace(start)
-	if i == start || i == len(s) {
-		return 0, 0, false
-	}
-	quote := s[i]
-	switch quote {
-	case '"', '\'':
-	case '(':
-		quote = ')'
-	default:
-		return 0, 0, false
-	}
-	if f.never[quote] {
-		return 0, 0, false
-	}
-	for i++; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case quote:
-			end := f.skipSpace(i + 1)
-			return start, i + 1, end < len(s) && s[end] == ')'
-		}
-	}
-	if f.never == nil {
-		f.never = make(map[byte]bool)
-	}
-	f.never[quote] = true
-	return 0, 0, false
-}
-
-func (f *titleFinder) skipSpace(i int) int {
-	for i < len(f.s) && isSpace(f.s[i]) {
-		i++
-	}
-	return i
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// html hides the comments and the attributes in raw HTML. In a block, what is
-// left open hides what follows it, as it does in a browser.
+// html hides the comments and the attributes in raw HTML, as a browser reads it. In a block,
+// a comment that is left open hides what follows it, as it does there.
 func (c *collector) html(e excerpt, block bool) {
-	s := e.text
-	for i := strings.IndexByte(s, '<'); i >= 0 && i+1 < len(s); {
-		stop := len(s)
-		switch next := s[i+1]; {
-		case strings.HasPrefix(s[i:], "<!--"):
-			n := commentLen(s[i:])
-			if n < 0 {
-				if block && len(e.segs) > 0 {
-					c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src)})
-				}
-				n = len(s) - i
-			}
-			stop = i + n
-			c.hide(e, i, stop)
-		case next == '!' || next == '?' || next == '/' && i+2 < len(s) && !isLetter(s[i+2]):
-			if n := strings.IndexByte(s[i:], '>'); n >= 0 {
-				stop = i + n + 1
-			}
-			c.hide(e, i, stop)
-		case isLetter(next) || next == '/':
-			stop = c.tag(e, i)
-		default:
-			stop = i + 1
-		}
-		n := strings.IndexByte(s[stop:], '<')
-		if n < 0 {
+	z := html.NewTokenizer(strings.NewReader(e.text))
+	for at := 0; ; {
+		kind := z.Next()
+		z.NextIsNotRawText() // GitHub shows no element in which tags are text
+		end := at + len(z.Raw())
+		switch kind {
+		case html.ErrorToken: // what is left is a tag that does not end
+			c.hide(e, at, len(e.text))
 			return
+		case html.CommentToken, html.DoctypeToken:
+			c.hide(e, at, end)
+			if block && end == len(e.text) && e.text[end-1] != '>' && len(e.segs) > 0 {
+				c.hidden = append(c.hidden, span{e.segs[len(e.segs)-1].Stop, len(c.src)})
+			}
+		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
+			c.tag(e, at, end)
+		case html.TextToken:
 		}
-		i = stop + n
+		at = end
 	}
 }
-
-// commentLen is the length of the HTML comment s begins with, or -1 if it does
-// not end.
-func commentLen(s string) int {
-	for _, short := range [...]string{"<!-->", "<!--->"} {
-		if strings.HasPrefix(s, short) {
-			return len(short)
-		}
-	}
-	end := -1
-	for _, closer := range [...]string{"-->", "--!>"} { // the second only where it comes first
-		if i := strings.Index(s[len("<!--"):], closer); i >= 0 {
-			end = len("<!--") + i + len(closer)
-			s = s[:end]
-		}
-	}
-	return end
-}
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 var attributeRE = strs.Lazy(`\A[\s/]*([^\s/>=]+)(?:\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+))?`)
 
-// tag hides the attributes of the tag at e.text[at:] that say something to a
-// reader of the source only, and returns where the tag ends. A tag that does
-// not end is hidden.
-func (c *collector) tag(e excerpt, at int) int {
-	s := e.text
+// tag hides the attributes of the tag e.text[at:end] that say something to a
+// reader of the source only.
+func (c *collector) tag(e excerpt, at, end int) {
+	s := e.text[:end]
 	i := at + 1
-	for i < len(s) && (i == at+1 || !isSpace(s[i]) && s[i] != '>' && s[i] != '/') {
+	for i < end && (i == at+1 || !isSpace(s[i]) && s[i] != '>' && s[i] != '/') {
 		i++ // the name, with a slash in front if it closes
 	}
-	for i < len(s) && s[i] != '>' {
+	for i < end && s[i] != '>' {
 		m := attributeRE().FindStringSubmatchIndex(s[i:])
 		if m == nil {
 			i++ // white space or a slash before the end
@@ -408,11 +301,6 @@ func (c *collector) tag(e excerpt, at int) int {
 		}
 		i += m[1]
 	}
-	if i >= len(s) {
-		c.hide(e, at, len(s))
-		return len(s)
-	}
-	return i + 1
 }
 
 // shown says whether an attribute has an effect people see.

@@ -31,7 +31,9 @@ const (
 
 // labels are the names of each kind.
 var labels = map[lineKind][]string{
-	lineAccept:  {"accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when"},
+	lineAccept: {
+		"accept", "acceptance", "acceptance criteria", "acceptance criterion", "done when", "definition of done", "success criteria",
+	},
 	lineDepends: {"depends on", "depends", "after"},
 	lineDo:      {"do", "steps"},
 	lineFiles:   {"files", "file"},

@@ -4,7 +4,7 @@
 //
 // Its job: one view of them all (Plan), and edits by task that are written back in
 // the file's own words, so that a file follows the run it is the plan of
-// (Follow). What Markdown holds is for package progress to say.
+// (File.Follow). What Markdown holds is for package progress to say.
 //
 // Invariants:
 //   - A file that was not edited is written back to the byte. An edit replaces

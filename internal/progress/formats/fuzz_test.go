@@ -68,11 +68,11 @@ func follow(t *testing.T, f *formats.File) {
 	if err := own.Apply(done...); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := formats.Follow(own, f, formats.Landed{When: when}); err != nil {
+	if _, err := f.Follow(formats.Work{Progress: string(own.Bytes()), When: when}); err != nil {
 		return // full
 	}
 	once := f.Bytes()
-	_, err := formats.Follow(own, f, formats.Landed{When: when})
+	_, err := f.Follow(formats.Work{Progress: string(own.Bytes()), When: when})
 	if err != nil || !bytes.Equal(f.Bytes(), once) {
 		t.Fatalf("following again: %v, %q", err, f.Bytes())
 	}
@@ -103,7 +103,7 @@ func FuzzLog(f *testing.F) {
 			return
 		}
 		before := prd.Plan()
-		if _, err := formats.Follow(own, prd, formats.Landed{Task: "T1", When: when}); err != nil {
+		if _, err := prd.Follow(formats.Work{Progress: string(own.Bytes()), Task: "T1", When: when}); err != nil {
 			return // full
 		}
 		after := prd.Plan()

@@ -89,13 +89,13 @@ const maxFiles = 20
 // addEntries writes down each task that was done, as snarktank/ralph asks its agents to, unless
 // the same is there already. Files and what was learned are told with the last of them; what was
 // learned does not tell: the second time it is known.
-func addEntries(log []byte, tasks []Task, l Landed, learned []string, nl string) []byte {
+func addEntries(log []byte, tasks []Task, w Work, learned []string, nl string) []byte {
 	for i, t := range tasks {
-		entry := "## " + l.When.Format(logTime) + " - " + oneLine(nameOf(t)) + nl + "- Implemented: " + oneLine(t.Title) + nl
+		entry := "## " + w.When.Format(logTime) + " - " + oneLine(nameOf(t)) + nl + "- Implemented: " + oneLine(t.Title) + nl
 		last := i == len(tasks)-1
-		if last && len(l.Files) > 0 {
+		if last && len(w.Files) > 0 {
 			var names []string
-			for _, f := range l.Files[:min(len(l.Files), maxFiles)] {
+			for _, f := range w.Files[:min(len(w.Files), maxFiles)] {
 				names = append(names, oneLine(f))
 			}
 			entry += "- Files changed: " + strings.Join(names, ", ") + nl

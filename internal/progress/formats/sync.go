@@ -11,25 +11,28 @@ import (
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// Carried is what bringing a file up to date came to.
-type Carried struct {
-	// Missing: the file does not have the task that lands.
-	Missing bool
-	// Open names the tasks of the file that are neither done nor skipped, by their ids, or by
-	// their titles where they have none.
-	Open []string
-}
-
-// Landed is what a run has done of the plan that a file holds.
-type Landed struct {
-	// Task is the id, in the run's progress.md, of the task that is about to
-	// land, "" for none; Files are the paths that changed for it.
+// Work is what a run has done of the plan that a file holds.
+type Work struct {
+	// Progress is the run's progress.md.
+	Progress string
+	// Task is the id there of the task that lands, "" for none; Files are the
+	// paths that changed for it.
 	Task  string
 	Files []string
-	// Written are the ids of tasks that were written down when they landed. They
+	// Written are the ids of tasks that were written back when they landed. They
 	// are left alone: whoever unticked one since meant it.
 	Written []string
-	When    time.Time
+	// When the work was done.
+	When time.Time
+}
+
+// Followed is what bringing a file up to date came to.
+type Followed struct {
+	// Missing: the file does not have the task that lands.
+	Missing bool
+	// Open names the tasks of the file that are neither done nor skipped where the run's own are
+	// all done, by their ids, or by their titles where they have none.
+	Open []string
 }
 
 // Follow brings the file that a run's plan came from up to date with the run's
@@ -37,21 +40,25 @@ type Landed struct {
 // status says so when the run and the file are both done. Each story of a PRD
 // that was done gets an entry in progress.txt. Following twice changes nothing
 // the second time.
-func Follow(own, file *File, l Landed) (c Carried, err error) {
-	ours, theirs := own.Plan(), file.Plan()
+func (f *File) Follow(w Work) (c Followed, err error) {
+	own, err := Parse(Progress, "progress.md", []byte(w.Progress))
+	if err != nil {
+		return Followed{}, fmt.Errorf("read the run's progress: %w", err)
+	}
+	ours, theirs := own.view, f.Plan()
 	came := outcomes(ours.Tasks)
 	var changes []progress.Mark
 	var done, landed []Task
 	for i, at := range pair(ours.Tasks, theirs.Tasks) {
 		t := ours.Tasks[i]
-		lands := t.ID == l.Task && l.Task != ""
+		lands := t.ID == w.Task && w.Task != ""
 		switch {
 		case at < 0:
 			c.Missing = c.Missing || lands
 			continue
 		case lands:
 			landed = []Task{theirs.Tasks[at]}
-		case slices.Contains(l.Written, t.ID):
+		case slices.Contains(w.Written, t.ID):
 			continue
 		}
 		was := theirs.Tasks[at].Status
@@ -63,32 +70,32 @@ func Follow(own, file *File, l Landed) (c Carried, err error) {
 			done = append(done, theirs.Tasks[at])
 		}
 	}
-	if err := file.Apply(changes...); err != nil {
-		return Carried{}, err
-	}
-	for _, t := range file.view.Tasks {
-		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
-			c.Open = append(c.Open, nameOf(t))
-		}
+	if err := f.Apply(changes...); err != nil {
+		return Followed{}, err
 	}
 	if ours.MarkedDone {
-		if err := file.markDone(); err != nil {
-			return Carried{}, err
+		for _, t := range f.view.Tasks {
+			if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
+				c.Open = append(c.Open, nameOf(t))
+			}
+		}
+		if err := f.markDone(); err != nil {
+			return Followed{}, err
 		}
 	}
-	if done = append(done, landed...); file.format != PRD || len(done) == 0 {
+	if done = append(done, landed...); f.format != PRD || len(done) == 0 {
 		return c, nil
 	}
-	log := file.notes
+	log := f.notes
 	if log == nil {
-		log = newLog(l.When)
+		log = newLog(w.When)
 	}
 	nl := "\n"
 	if line, _, _ := bytes.Cut(log, []byte("\n")); bytes.HasSuffix(line, []byte("\r")) {
 		nl = "\r\n"
 	}
 	log = addPatterns(log, added(theirs.Patterns, ours.Patterns), nl)
-	return c, file.Attach(addEntries(log, done, l, added(theirs.Learnings, ours.Learnings), nl))
+	return c, f.Attach(addEntries(log, done, w, added(theirs.Learnings, ours.Learnings), nl))
 }
 
 // outcomes says of each task whether it is done, blocked, skipped or still

@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 		src, want string
 		own       string // below the status
 		done      bool   // the run is
-		landed    formats.Landed
+		landed    formats.Work
 		open      []string
 		missing   bool
 	}{
@@ -55,30 +55,29 @@ func TestFollow(t *testing.T) {
 			format: formats.Specum, own: "- [x] T1 [1.2] Second\n- [x] T2 [1.4] Was called otherwise\n",
 			src:  "- [ ] 1.1 First\n- [ ] 1.2 Put between\n- [ ] 1.3 Second\n- [ ] 1.4 Fourth\n",
 			want: "- [ ] 1.1 First\n- [ ] 1.2 Put between\n- [x] 1.3 Second\n- [x] 1.4 Fourth\n",
-			open: []string{"1.1", "1.2"},
 		},
 		"numbers of the run mean nothing": {
-			format: formats.Checklist, own: "- [x] T1 One\n- [x] T2 Its own\n", landed: formats.Landed{Task: "T2"},
+			format: formats.Checklist, own: "- [x] T1 One\n- [x] T2 Its own\n", landed: formats.Work{Task: "T2"},
 			src: "- [ ] T2 Other\n- [ ] T7 One\n", want: "- [ ] T2 Other\n- [x] T7 One\n",
-			open: []string{"T2"}, missing: true,
+			missing: true,
 		},
 		"of the same title each once": {
 			format: formats.Checklist, own: "- [x] T1 Test\n- [ ] T2 Test\n- [x] T3 Test\n",
-			src: "- [ ] Test\n- [ ] Test\n- [ ] Test\n", want: "- [x] Test\n- [ ] Test\n- [x] Test\n", open: []string{`"Test"`},
+			src: "- [ ] Test\n- [ ] Test\n- [ ] Test\n", want: "- [x] Test\n- [ ] Test\n- [x] Test\n",
 		},
 		"what was written and unticked stays": {
 			format: formats.Checklist, own: "- [x] T1 a\n- [x] T2 b\n",
-			landed: formats.Landed{Task: "T2", Written: []string{"T1"}},
-			src:    "- [ ] a\n- [ ] b\n", want: "- [ ] a\n- [x] b\n", open: []string{`"a"`},
+			landed: formats.Work{Task: "T2", Written: []string{"T1"}},
+			src:    "- [ ] a\n- [ ] b\n", want: "- [ ] a\n- [x] b\n",
 		},
 		"no tick is taken back, and what is blocked stays open": {
 			format: formats.Checklist, own: "- [ ] T1 a\n- [ ] T2 b (blocked: c)\n- [ ] T3 d (skipped: e)\n",
-			src: "- [x] a\n- [ ] b\n- [ ] d\n", want: "- [x] a\n- [ ] b\n- [ ] d (skipped: e)\n", open: []string{`"b"`},
+			src: "- [x] a\n- [ ] b\n- [ ] d\n", want: "- [x] a\n- [ ] b\n- [ ] d (skipped: e)\n",
 		},
 		"a split task is done with its parts": {
 			format: formats.Checklist, own: "- [ ] T1 a (skipped: split into T2, T3)\n- [x] T2 x\n- [ ] T3 y (skipped: split into T5, T9)\n- [x] T5 z\n" +
 				"- [ ] T4 b (skipped: split into T6, T7)\n- [x] T6 u\n- [ ] T7 v\n- [ ] T8 c (skipped: split into T8, T8)\n",
-			src: "- [ ] a\n- [ ] b\n- [ ] c\n", want: "- [x] a\n- [ ] b\n- [ ] c\n", open: []string{`"b"`, `"c"`},
+			src: "- [ ] a\n- [ ] b\n- [ ] c\n", want: "- [x] a\n- [ ] b\n- [ ] c\n",
 		},
 		"the status of a finished run": {
 			format: formats.Portable, done: true, own: "- [x] T1 [Task 1] a\n",
@@ -108,7 +107,8 @@ func TestFollow(t *testing.T) {
 			}
 			own := parse(t, formats.Progress, head+status+"\n\n## Tasks\n"+tc.own)
 			f := parse(t, tc.format, tc.src)
-			got, err := formats.Follow(own, f, tc.landed)
+			tc.landed.Progress = string(own.Bytes())
+			got, err := f.Follow(tc.landed)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -121,7 +121,7 @@ func TestFollow(t *testing.T) {
 			if got.Missing != tc.missing {
 				t.Errorf("missing: %t", got.Missing)
 			}
-			if _, err := formats.Follow(own, f, tc.landed); err != nil || string(f.Bytes()) != tc.want {
+			if _, err := f.Follow(tc.landed); err != nil || string(f.Bytes()) != tc.want {
 				t.Errorf("again: %v, %q", err, f.Bytes())
 			}
 		})
@@ -139,9 +139,9 @@ func TestFollowWritesTheLog(t *testing.T) {
 	if err := f.Attach([]byte(log)); err != nil {
 		t.Fatal(err)
 	}
-	landed := formats.Landed{Task: "T2", Files: []string{"a.go", "b\n## c.go"}, When: when}
+	landed := formats.Work{Progress: string(own.Bytes()), Task: "T2", Files: []string{"a.go", "b\n## c.go"}, When: when}
 	for range 2 {
-		if _, err := formats.Follow(own, f, landed); err != nil {
+		if _, err := f.Follow(landed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,8 +170,8 @@ func TestFollowChangesOnlyTicks(t *testing.T) {
 			}
 		}
 		before := f.Plan()
-		landed := formats.Landed{Task: "T1", When: when}
-		if _, err := formats.Follow(own, f, landed); err != nil {
+		landed := formats.Work{Progress: string(own.Bytes()), Task: "T1", When: when}
+		if _, err := f.Follow(landed); err != nil {
 			if !bytes.Equal(f.Bytes(), src) {
 				t.Fatalf("%v, and the file is %q", err, f.Bytes())
 			}
@@ -198,7 +198,7 @@ func TestFollowChangesOnlyTicks(t *testing.T) {
 			t.Fatalf("more than boxes changed:\n%q\n%q", want, got)
 		}
 		once, notes := f.Bytes(), f.Notes()
-		if _, err := formats.Follow(own, f, landed); err != nil {
+		if _, err := f.Follow(landed); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(once, f.Bytes()) || !bytes.Equal(notes, f.Notes()) {
