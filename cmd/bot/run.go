@@ -193,7 +193,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = record.Close() }()
 	opts.Sandbox, opts.Transcripts, opts.Mask, opts.Gateway, opts.Prices = box, kept, mask, models, prices
 	opts.Emit, opts.OnSave = both(record.Handle, both(notifier.Handle, screen.handle)), io.onSave
 	if c.TUI {
@@ -316,7 +315,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
 	if c.Sandbox == agent.SandboxDocker {
-		opts.Resources = host.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
+		opts.Resources = sandbox.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
 	}
 	for _, command := range c.Gate {
 		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
@@ -386,7 +385,7 @@ func (c *runCmd) tell(
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
 		r.PushedTo = remote
 		r.Run.AwaitsApproval = c.waits(s)
-		if err := r.write(io.out); err != nil {
+		if err := printJSON(io.out, r); err != nil {
 			return err
 		}
 	} else {

@@ -11,111 +11,74 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the recordings do not show: endings that need a real endpoint, or luck.
-func TestEndings(t *testing.T) {
+// What the recordings of Codex do not show: endings that need a real endpoint, or luck, and
+// what it used and did.
+func TestCodexStream(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		cli, stream string
-		want        Outcome
-		says        string
-		retryAt     time.Time
+	const done = `{"type":"turn.completed","usage":{}}` + "\n"
+	failed := func(message string) string { return `{"type":"turn.failed","error":{"message":"` + message + `"}}` }
+	used := func(usage string) string { return `{"type":"turn.completed","usage":{` + usage + "}}\n" }
+	for name, tt := range map[string]struct {
+		stream string
+		want   Outcome
+		says   string
+		used   [4]int64 // input, output, read from the cache, written there
+		tools  []string // tool, path, text
 	}{
-		"codex: an error item is no failure": {"codex", `{"type":"item.completed","item":{"id":"1","type":"error","message":"Model metadata not found"}}
-{"type":"turn.completed","usage":{}}`, OutcomeCompleted, "", time.Time{}},
-		"codex: the last of two turns counts": {"codex", `{"type":"turn.completed","usage":{}}
-{"type":"turn.started"}
-{"type":"turn.failed","error":{"message":"exceeded retry limit, last status: 429 Too Many Requests"}}`, OutcomeRateLimited, "429", time.Time{}},
-		"codex: a turn that was begun again": {"codex", `{"type":"turn.completed","usage":{}}
-{"type":"turn.started"}`, OutcomeEmpty, "without a result", time.Time{}},
-		"codex: usage limit": {
-			"codex", `{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again at 3 PM."}}`,
-			OutcomeErrored, "usage limit", time.Time{},
+		"an error item is no failure": {
+			stream: `{"type":"item.completed","item":{"id":"1","type":"error","message":"Model metadata not found"}}` + "\n" + done,
+			want:   OutcomeCompleted,
 		},
-		"codex: quota": {
-			"codex",
-			`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}"}}`,
-			OutcomeCredit, "pay first", time.Time{},
+		"the last of two turns counts": {
+			stream: done + `{"type":"turn.started"}` + "\n" + failed("exceeded retry limit, last status: 429 Too Many Requests"),
+			want:   OutcomeRateLimited, says: "429",
 		},
-		"codex: stopped retrying": {
-			"codex", `{"type":"error","message":"Reconnecting... 2/5 (unexpected status 503 Service Unavailable: x)"}`,
-			OutcomeUnavailable, "503", time.Time{},
+		"a turn that was begun again": {stream: done + `{"type":"turn.started"}`, want: OutcomeEmpty, says: "without a result"},
+		"usage limit":                 {stream: failed("You've hit your usage limit. Try again at 3 PM."), want: OutcomeErrored, says: "usage limit"},
+		"quota": {
+			stream: failed(`{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}`), want: OutcomeCredit, says: "pay first",
 		},
-		"codex: words of an agent": {
-			"codex", `{"type":"turn.failed","error":{"message":"the diff says 429 Too Many Requests"}}`, OutcomeErrored,
-			"the diff says", time.Time{},
+		"stopped retrying": {
+			stream: `{"type":"error","message":"Reconnecting... 2/5 (unexpected status 503 Service Unavailable: x)"}`,
+			want:   OutcomeUnavailable, says: "503",
 		},
-		"codex: no message": {"codex", `{"type":"turn.failed"}`, OutcomeErrored, "reports an error", time.Time{}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result
-			if got.Outcome != tt.want || !strings.Contains(got.Error, tt.says) || !got.RetryAt.Equal(tt.retryAt) ||
-				got.BadLines != 0 {
-				t.Errorf("%+v, want %s: %q, again at %s", got, tt.want, tt.says, tt.retryAt)
-			}
-			if strings.ContainsAny(got.Error, "\n]") {
-				t.Errorf("the error is not one clean line: %q", got.Error)
-			}
-		})
-	}
-}
-
-// Usage comes out in the same terms, however a CLI counts.
-func TestUsage(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		cli, stream string
-		want        [4]int64 // input, output, read from the cache, written there
-	}{
-		"codex: of the whole thread": {"codex", `{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":60,"cache_write_input_tokens":10,"output_tokens":5}}
-{"type":"turn.completed","usage":{"input_tokens":200,"cached_input_tokens":160,"cache_write_input_tokens":10,"output_tokens":9}}`, [4]int64{30, 9, 160, 10}},
-		"nobody pays back": {"codex", `{"type":"turn.completed","usage":{"input_tokens":-10,"output_tokens":"x"}}`, [4]int64{}},
+		"words of an agent": {stream: failed("the diff says 429 Too Many Requests"), want: OutcomeErrored, says: "the diff says"},
+		"no message":        {stream: `{"type":"turn.failed"}`, want: OutcomeErrored, says: "reports an error"},
+		"usage of the whole thread": {
+			stream: used(`"input_tokens":100,"cached_input_tokens":60,"cache_write_input_tokens":10,"output_tokens":5`) +
+				used(`"input_tokens":200,"cached_input_tokens":160,"cache_write_input_tokens":10,"output_tokens":9`),
+			want: OutcomeCompleted, used: [4]int64{30, 9, 160, 10},
+		},
+		"nobody pays back": {stream: used(`"input_tokens":-10,"output_tokens":"x"`), want: OutcomeCompleted},
 		"nobody uses up a number": {
-			"codex", `{"type":"turn.completed","usage":{"input_tokens":1e300,"output_tokens":9e99}}`,
-			[4]int64{maxCount, maxCount, 0, 0},
+			stream: used(`"input_tokens":1e300,"output_tokens":9e99`), want: OutcomeCompleted, used: [4]int64{maxCount, maxCount},
 		},
-	}
-	for name, tt := range tests {
+		"calls once for start and end": {
+			stream: `{"type":"item.started","item":{"id":"1","type":"command_execution","command":"ls"}}
+{"type":"item.completed","item":{"id":"1","type":"command_execution","command":"ls","aggregated_output":"x"}}
+{"type":"item.completed","item":{"id":"2","type":"file_change","changes":[{"path":"a","kind":"add"},{"path":"b","kind":"update"}]}}
+{"type":"item.started","item":{"id":"3","type":"mcp_tool_call","server":"s","tool":"t"}}
+` + done,
+			want: OutcomeCompleted, tools: []string{"exec_command||ls", "apply_patch|a|add", "apply_patch|b|update", "t||s"},
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			u := reads(t, tt.cli, []byte(tt.stream), 1<<20).Result.Usage
-			if got := [4]int64{u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens}; got != tt.want ||
-				u.CostUSD != 0 {
-				t.Errorf("%v for $%f, want %v", got, u.CostUSD, tt.want)
-			}
-		})
-	}
-}
-
-func TestTools(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		cli, stream string
-		want        []string // tool, path, text
-	}{
-		"codex: once for start and end": {"codex", `{"type":"item.started","item":{"id":"1","type":"command_execution","command":"ls"}}
-{"type":"item.completed","item":{"id":"1","type":"command_execution","command":"ls","aggregated_output":"x"}}`, []string{"exec_command||ls"}},
-		"codex: files": {
-			"codex",
-			`{"type":"item.completed","item":{"id":"2","type":"file_change","changes":[{"path":"a","kind":"add"},{"path":"b","kind":"update"}]}}`,
-			[]string{"apply_patch|a|add", "apply_patch|b|update"},
-		},
-		"codex: servers": {
-			"codex", `{"type":"item.started","item":{"id":"3","type":"mcp_tool_call","server":"s","tool":"t"}}`,
-			[]string{"t||s"},
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := reads(t, tt.cli, []byte(tt.stream), 1<<20)
+			got := reads(t, "codex", []byte(tt.stream), 1<<20)
 			var tools []string
 			for _, a := range got.Activities {
-				tools = append(tools, a.Tool+"|"+a.Path+"|"+a.Text)
+				if a.Kind == ActivityTool {
+					tools = append(tools, a.Tool+"|"+a.Path+"|"+a.Text)
+				}
 			}
-			if diff := cmp.Diff(tt.want, tools); diff != "" || got.Result.ToolCalls != len(tt.want) {
-				t.Errorf("%d calls\n%s", got.Result.ToolCalls, diff)
+			r, u := got.Result, got.Result.Usage
+			used := [4]int64{u.InputTokens, u.OutputTokens, u.CacheReadTokens, u.CacheWriteTokens}
+			if r.Outcome != tt.want || !strings.Contains(r.Error, tt.says) || strings.ContainsAny(r.Error, "\n]") || r.BadLines != 0 ||
+				used != tt.used || u.CostUSD != 0 || r.ToolCalls != len(tt.tools) {
+				t.Errorf("%+v, want %s: %q, %v", r, tt.want, tt.says, tt.used)
+			}
+			if diff := cmp.Diff(tt.tools, tools); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

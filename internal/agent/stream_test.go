@@ -3,7 +3,6 @@ package agent
 import (
 	"encoding/json"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -29,37 +28,6 @@ func parse(t testing.TB, input []byte, n int) (Result, []Activity) {
 		input = input[k:]
 	}
 	return p.Close(), seen
-}
-
-func TestActivities(t *testing.T) {
-	t.Parallel()
-	input, err := os.ReadFile("testdata/claude/2.1.197/task.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, got := parse(t, input, 0)
-	used := got[len(got)-2].Usage
-	for i := range got {
-		got[i].Usage = run.Usage{}
-	}
-	if want := (run.Usage{InputTokens: 300, OutputTokens: 3}); used != want {
-		t.Errorf("the last message was told with %+v, want %+v", used, want)
-	}
-	want := []Activity{
-		{Kind: ActivityInit, Text: "2.1.197 claude-sonnet-4-5"},
-		{Kind: ActivityText, Text: "I will write the file."},
-		{Kind: ActivityTool, Tool: "Bash", Text: `printf 'hello\n' > hello.txt && ls -la`},
-		{Kind: ActivityOther, Text: "user"},
-		{Kind: ActivityTool, Tool: "Read", Text: "nothere", Path: "nothere"},
-		{Kind: ActivityTool, Tool: "Glob", Text: "*"},
-		{Kind: ActivityOther, Text: "user"},
-		{Kind: ActivityOther, Text: "user"},
-		{Kind: ActivityText, Text: "Done: wrote hello.txt"},
-		{Kind: ActivityOther, Text: "result"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("activities (-want +got):\n%s", diff)
-	}
 }
 
 const okResult = `{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"ok","total_cost_usd":0.5,"usage":{"input_tokens":10,"output_tokens":2}}`
@@ -91,11 +59,6 @@ func TestStream(t *testing.T) {
 			want: Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 8, BadLines: 7},
 		},
 		{
-			name:  "no newline at the end",
-			lines: []string{okResult},
-			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 1},
-		},
-		{
 			name: "several results: usage adds up, cost and verdict are the last",
 			lines: []string{
 				okResult,
@@ -119,11 +82,6 @@ func TestStream(t *testing.T) {
 			name:  "a bad result after a good one is bad",
 			lines: []string{okResult, `{"type":"result","subtype":"error_during_execution","is_error":false,"num_turns":0}`},
 			want:  Result{Outcome: OutcomeErrored, Error: "error_during_execution", Usage: okUsage, Lines: 2},
-		},
-		{
-			name:  "is_error under subtype success is a failure",
-			lines: []string{`{"type":"result","subtype":"success","is_error":true,"result":"no"}`},
-			want:  Result{Outcome: OutcomeErrored, Error: "no", FinalText: "no", Lines: 1},
 		},
 		{
 			name: "overload by status",
@@ -221,13 +179,6 @@ func TestStream(t *testing.T) {
 			},
 		},
 		{
-			name: "denied permissions are counted",
-			lines: []string{
-				`{"type":"result","subtype":"success","is_error":false,"result":"x","permission_denials":[{"tool_name":"Bash"},{"tool_name":"Write"}]}`,
-			},
-			want: Result{Outcome: OutcomeCompleted, FinalText: "x", PermissionDenials: 2, Lines: 1},
-		},
-		{
 			name:  "unknown events are signs of life",
 			lines: []string{`{"type":"stream_event","event":{}}`, `{"event":{},"type":"brand_new"}`, `{"no":"type"}`, okResult},
 			want:  Result{Outcome: OutcomeCompleted, FinalText: "ok", Usage: okUsage, Lines: 4, BadLines: 1},
@@ -252,18 +203,6 @@ func TestStream(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestCloseTwice(t *testing.T) {
-	t.Parallel()
-	p := newFeed(nil, &claudeDialect{})
-	if _, err := io.WriteString(p, okResult); err != nil {
-		t.Fatal(err)
-	}
-	first := p.Close()
-	if diff := cmp.Diff(first, p.Close()); diff != "" || first.Outcome != OutcomeCompleted {
-		t.Errorf("outcome %s; second Close differs:\n%s", first.Outcome, diff)
 	}
 }
 

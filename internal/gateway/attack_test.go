@@ -1,12 +1,10 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -72,55 +70,6 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		}
 		if r := tr.report(t); len(r.Refused) != 1 || r.Refused[0].Reason != got.Error.Message || r.Refused[0].Budget || len(r.Models) != 0 {
 			t.Errorf("%s: report %+v", tt.path, r)
-		}
-	}
-}
-
-// Attack G3: of the headers that an agent makes up, and of its token, nothing
-// reaches the upstream, and of the key nothing reaches the agent.
-func TestG3HeadersOfTheAgentStayBehind(t *testing.T) {
-	t.Parallel()
-	const mark = "made-up-by-the-agent"
-	for _, p := range []run.Provider{run.ProviderAnthropic, run.ProviderOpenAI, run.ProviderGoogle} {
-		u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
-			// What a provider would never say: the test is about what passes.
-			w.Header().Set("Set-Cookie", r.Header.Get("Authorization")+r.Header.Get("X-Api-Key")+r.Header.Get("X-Goog-Api-Key"))
-		}}
-		tr := try(t, u, p, 0, nil)
-		path := map[run.Provider]string{
-			run.ProviderAnthropic: "/v1/messages", run.ProviderOpenAI: "/v1/responses",
-			run.ProviderGoogle: "/v1beta/models/gemini-2.5-pro:generateContent",
-		}[p]
-		body := map[run.Provider]string{
-			run.ProviderAnthropic: small, run.ProviderOpenAI: `{"model":"gpt-5"}`, run.ProviderGoogle: `{}`,
-		}[p]
-		req := request(t, http.MethodPost, tr.url+path+"?mark="+mark, strings.NewReader(body), "X-Api-Key", runToken,
-			"Authorization", "Bearer "+runToken, "X-Goog-Api-Key", runToken)
-		for _, name := range []string{
-			"Host", "Cookie", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "X-Real-Ip", "Proxy-Authorization",
-			"Anthropic-Organization",
-			"Openai-Organization", "Openai-Project", "X-Goog-User-Project", "X-Http-Method-Override", "X-Original-Url",
-			"X-Amz-Security-Token", "Traceparent", "Content-Type",
-		} {
-			req.Header.Set(name, mark)
-		}
-		resp := do(t, req)
-		got := u.requests()[0]
-		var sent bytes.Buffer
-		if err := got.Header.Write(&sent); err != nil {
-			t.Fatal(err)
-		}
-		text := got.Host + got.URL.String() + sent.String()
-		if strings.Contains(text, mark) || strings.Contains(text, runToken) || strings.Contains(text, "r1-1") ||
-			!strings.Contains(text, realKey) {
-			t.Errorf("%s: the upstream sees\n%s", p, text)
-		}
-		// The body was checked as JSON, and is read as nothing else.
-		if kind := got.Header.Values("Content-Type"); !slices.Equal(kind, []string{"application/json"}) {
-			t.Errorf("%s: sent as %q", p, kind)
-		}
-		if answer := fmt.Sprint(resp.header) + resp.body; strings.Contains(answer, realKey) {
-			t.Errorf("%s: the agent sees %s", p, answer)
 		}
 	}
 }

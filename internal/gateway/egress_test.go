@@ -677,16 +677,3 @@ func TestHostThatIsAway(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
-
-func TestEgressIsChecked(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t, nil)
-	n.open(t, egress.List{registry}, nil)
-	_, err := NewHandler(Config{Egress: egress.List{"*.com"}, Key: []byte("key"), Meter: n.meter})
-	if _, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(err.Error(), "top-level domain") {
-		t.Errorf("%v", err)
-	}
-	if _, err := NewHandler(Config{Egress: egress.List{"preset:go"}, Key: []byte("key"), Meter: n.meter}); err != nil {
-		t.Errorf("a gateway without a model: %v", err)
-	}
-}

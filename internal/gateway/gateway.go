@@ -240,7 +240,7 @@ func (h *handler) proxy(u Upstream) *httputil.ReverseProxy {
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			x := exchangeOf(r.Context())
 			if !x.sent.Load() {
-				x.settle(r.Context(), spend.Use{})
+				x.settle(r.Context(), spend.Tokens{}, true)
 			}
 			message := "the model endpoint cannot be reached: " + err.Error()
 			if own, ok := errors.AsType[refusal](err); ok {
@@ -262,45 +262,29 @@ func (x *exchange) answered(r *http.Response) {
 	}
 	ctx := r.Request.Context()
 	switch {
-	case x.admission == nil:
 	case r.StatusCode >= http.StatusMultipleChoices:
-		x.settle(ctx, spend.Use{})
-	case !plainAnswer(r): // all of it is charged
-	default:
+		x.settle(ctx, spend.Tokens{}, true)
+	case x.admission != nil && plainAnswer(r): // of another all is charged
 		r.Body = &tapped{
 			body: r.Body, left: r.ContentLength,
 			usage:  usage{form: x.call.form, events: isEvents(r.Header.Get("Content-Type"))},
-			settle: func(u *usage) { x.count(ctx, u) },
+			settle: func(u *usage) { x.settle(ctx, u.use, u.final) },
 		}
 	}
 }
 
-// count writes down what was used. An answer that breaks off may have cost all that
-// was asked for: what a model thinks is charged, and need not have been sent.
-func (x *exchange) count(ctx context.Context, u *usage) {
-	if u.final {
-		x.settle(ctx, u.use)
-		return
-	}
-	x.settled = true
-	_ = x.admission.SettleCut(ctx, u.use) // see settle
-}
-
-// close ends an exchange. One of which nothing is known is charged in full.
-func (x *exchange) close(ctx context.Context) {
-	defer x.release()
-	if x.admission != nil && !x.settled {
-		_ = x.admission.SettleCut(ctx, spend.Use{}) // see settle
-	}
-}
-
-// settle writes down what a request used. Where that fails nothing could be done about it
-// here: the disk is full, and the run ends by that.
-func (x *exchange) settle(ctx context.Context, u spend.Use) {
-	x.settled = true
-	if x.admission != nil {
+// settle writes down, once, what a request used. An answer that breaks off may have cost
+// all that was asked for: what a model thinks is charged, and need not have been sent.
+// Where writing fails the budget lacks it: the disk is full, and the run ends by that.
+func (x *exchange) settle(ctx context.Context, u spend.Tokens, whole bool) {
+	switch {
+	case x.settled || x.admission == nil:
+	case whole:
 		_ = x.admission.Settle(ctx, u)
+	default:
+		_ = x.admission.SettleCut(ctx, u)
 	}
+	x.settled = true
 }
 
 // ServeHTTP implements http.Handler. It is not a ServeMux, which answers unclean
@@ -383,7 +367,10 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
 	})
-	defer x.close(ctx)
+	defer func() {
+		x.settle(ctx, spend.Tokens{}, false)
+		x.release()
+	}()
 	out := r.WithContext(ctx)
 	if r.Method == http.MethodPost {
 		body, length, err := h.admit(w, r, start, x)

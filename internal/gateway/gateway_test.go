@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/org/ralph-action/internal/gateway/egress"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/run"
@@ -164,7 +165,7 @@ func TestRequestIsPassedOnWithTheRealKey(t *testing.T) {
 	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages?beta=true",
 		strings.NewReader(` {"model": "claude-sonnet-4-5","max_tokens":100}`),
 		"X-Api-Key", runToken, "Authorization", "Bearer "+runToken, "Cookie", "a=b",
-		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json",
+		"Anthropic-Version", "2023-06-01", "Anthropic-Beta", "b1,b2", "Content-Type", "application/json; charset=utf-16",
 		"User-Agent", "claude-cli/2.1.197", "X-App", "cli", "X-Stainless-Lang", "js", "Accept", "application/json",
 		"Accept-Encoding", "gzip, br", "X-Forwarded-For", "1.2.3.4", "Forwarded", "for=1.2.3.4", "Host", "evil.example",
 		"Proxy-Authorization", "Basic x", "Connection", "X-Hop, Upgrade", "Upgrade", "websocket", "X-Hop", "1",
@@ -231,8 +232,18 @@ func TestCredentials(t *testing.T) {
 		{Upstream{Provider: run.ProviderAnthropic, APIKey: "k", AuthHeader: "Api-Key"}, nil, http.Header{"Api-Key": {"k"}}},
 		{Upstream{Provider: run.ProviderOpenAI, AuthToken: "t", AuthHeader: "Authorization"}, nil, http.Header{"Authorization": {"t"}}},
 	} {
+		in := http.Header{}
+		// Neither another account, nor another host, nor another reading of the body.
+		for _, name := range []string{
+			"Host", "Cookie", "X-Forwarded-For", "X-Forwarded-Host", "Forwarded", "Via", "X-Real-Ip", "Proxy-Authorization", "Authorization",
+			"X-Api-Key", "Anthropic-Organization", "Openai-Organization", "Openai-Project", "X-Goog-User-Project", "X-Http-Method-Override",
+			"X-Original-Url", "X-Amz-Security-Token", "Traceparent", "Content-Encoding",
+		} {
+			in.Set(name, "of the agent")
+		}
+		maps.Copy(in, tt.in)
 		tt.want["Accept-Encoding"], tt.want["User-Agent"] = []string{"identity"}, []string{""}
-		if diff := cmp.Diff(tt.want, tt.u.header(tt.in)); diff != "" {
+		if diff := cmp.Diff(tt.want, tt.u.header(in)); diff != "" {
 			t.Errorf("%+v: %s", tt.u, diff)
 		}
 	}
@@ -303,25 +314,6 @@ func TestRedirectsEndHere(t *testing.T) {
 	}
 }
 
-func TestUpstreamAway(t *testing.T) {
-	t.Parallel()
-	// A port that was free a moment ago.
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	away := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	addr := start(t, &upstream{}, func(c *Config) { c.Upstreams[0].BaseURL = &url.URL{Scheme: "http", Host: away} })
-	resp := do(t, request(t, http.MethodPost, addr+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
-	if resp.status != http.StatusBadGateway || !strings.Contains(resp.body, `"api_error"`) ||
-		!strings.Contains(resp.body, "cannot be reached") || strings.Contains(resp.body, realKey) {
-		t.Errorf("%d %s", resp.status, resp.body)
-	}
-}
-
 // Each event arrives before the upstream sends the next one: it waits for the
 // client to have read it.
 func TestAnswerStreams(t *testing.T) {
@@ -363,27 +355,6 @@ func TestAnswerStreams(t *testing.T) {
 	}
 }
 
-// A client that goes away ends the request to the model, which costs money.
-func TestClientGone(t *testing.T) {
-	t.Parallel()
-	started, ended := make(chan struct{}), make(chan struct{})
-	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		close(started)
-		<-r.Context().Done()
-		close(ended)
-	}}
-	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, start(t, u, nil)+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-started
-	if err := resp.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
-	<-ended // or the test binary's time-out
-}
-
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	good := func() Config {
@@ -394,8 +365,11 @@ func TestConfigIsChecked(t *testing.T) {
 			Key: []byte("t"), Meter: spend.NewMeter(nil, nil),
 		}
 	}
-	if _, err := NewHandler(good()); err != nil {
-		t.Error(err)
+	proxy := Config{Egress: egress.List{"preset:go"}, Key: []byte("t"), Meter: spend.NewMeter(nil, nil)}
+	for _, cfg := range []Config{good(), proxy} {
+		if _, err := NewHandler(cfg); err != nil {
+			t.Error(err)
+		}
 	}
 	tests := map[string]struct {
 		change func(*Config, *Upstream)
@@ -413,6 +387,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"unknown API":        {func(_ *Config, u *Upstream) { u.Provider = "amp" }, false},
 		"no key for tokens":  {func(c *Config, _ *Upstream) { c.Key = nil }, false},
 		"no meter":           {func(c *Config, _ *Upstream) { c.Meter = nil }, false},
+		"hosts of everybody": {func(c *Config, _ *Upstream) { c.Egress = egress.List{"*.com"} }, true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 	for _, a := range answers {
 		f, events := formOf(t, a.path), isEvents(a.kind)
 		for _, size := range []int{1, 7, len(a.answer)} {
-			if u := readUse(f, events, []byte(a.answer), size); u.use.Tokens != a.want || !u.final {
+			if u := readUse(f, events, []byte(a.answer), size); u.use != a.want || !u.final {
 				t.Errorf("%s in pieces of %d: %+v, final %t", a.name, size, u.use, u.final)
 			}
 		}
@@ -158,79 +158,6 @@ func TestAnswersAreCharged(t *testing.T) {
 		}
 		if got := tr.report(t); len(got.Models) != 1 || got.Models[0].Cost <= 0 || got.Models[0].Tokens != tt.want {
 			t.Errorf("%s: %+v", tt.name, got)
-		}
-	}
-}
-
-// Each thing that a provider documents as billed is counted where it shows up in
-// an answer.
-func TestEveryBilledDimensionIsCounted(t *testing.T) {
-	t.Parallel()
-	messages := func(usage string) string {
-		return `{"type":"message","stop_reason":"end_turn","usage":{"input_tokens":1000,"output_tokens":100` + usage + `}}`
-	}
-	tests := []struct {
-		form   form
-		answer string
-		want   spend.Tokens
-		times  float64
-		fees   float64
-	}{
-		{formMessages, messages(``), spend.Tokens{Input: 1000, Output: 100}, 1, 0},
-		{
-			formMessages, messages(`,"cache_creation_input_tokens":30,"cache_read_input_tokens":7,` +
-				`"cache_creation":{"ephemeral_5m_input_tokens":10,"ephemeral_1h_input_tokens":20}`),
-			spend.Tokens{Input: 1000, Output: 100, CacheRead: 7, CacheWrite: 10, CacheWriteLong: 20}, 1, 0,
-		},
-		{
-			formMessages, messages(`,"iterations":[` +
-				`{"type":"compaction","input_tokens":180000,"output_tokens":3500,"cache_read_input_tokens":5},` +
-				`{"type":"message","input_tokens":1000,"output_tokens":100,"cache_creation_input_tokens":4}]`),
-			spend.Tokens{Input: 181000, Output: 3600, CacheRead: 5, CacheWrite: 4}, 1, 0,
-		},
-		{formMessages, messages(`,"speed":"fast"`), spend.Tokens{Input: 1000, Output: 100}, fastTimes, 0},
-		{
-			formMessages, messages(`,"service_tier":"priority"`),
-			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
-		},
-		{formMessages, messages(`,"service_tier":"standard"`), spend.Tokens{Input: 1000, Output: 100}, 1, 0},
-		{formMessages, messages(`,"inference_geo":"us"`), spend.Tokens{Input: 1000, Output: 100}, placeTimes, 0},
-		{
-			formMessages, messages(`,"server_tool_use":{"web_search_requests":3,"web_fetch_requests":1}`),
-			spend.Tokens{Input: 1000, Output: 100}, 1, 0.04,
-		},
-		{
-			formResponses, `{"usage":{"input_tokens":1000,"output_tokens":100,` +
-				`"input_tokens_details":{"cached_tokens":400},"output_tokens_details":{"reasoning_tokens":90}}}`,
-			spend.Tokens{Input: 600, CacheRead: 400, Output: 100}, 1, 0,
-		},
-		{
-			formResponses, `{"service_tier":"priority","usage":{"input_tokens":1000,"output_tokens":100}}`,
-			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
-		},
-		{
-			formResponses, `{"service_tier":"flex","usage":{"input_tokens":1000,"output_tokens":100}}`,
-			spend.Tokens{Input: 1000, Output: 100}, 1, 0,
-		},
-		{
-			formChat, `{"choices":[{}],"service_tier":"priority","usage":{"prompt_tokens":1000,"completion_tokens":100}}`,
-			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
-		},
-		{
-			formGenerate, `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{` +
-				`"promptTokenCount":1000,"cachedContentTokenCount":300,"candidatesTokenCount":10,"thoughtsTokenCount":90,"toolUsePromptTokenCount":50}}`,
-			spend.Tokens{Input: 750, CacheRead: 300, Output: 100}, 1, 0,
-		},
-		{
-			formGenerate, `{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{` +
-				`"promptTokenCount":1000,"candidatesTokenCount":100,"serviceTier":"PRIORITY"}}`,
-			spend.Tokens{Input: 1000, Output: 100}, priorityTimes, 0,
-		},
-	}
-	for _, tt := range tests {
-		u := readUse(tt.form, false, []byte(tt.answer), 100)
-		if want := (spend.Use{Tokens: tt.want, Times: tt.times, Fees: spend.Dollars(tt.fees)}); u.use != want || !u.final {
-			t.Errorf("%s: %+v, want %+v", tt.answer, u.use, want)
 		}
 	}
 }
@@ -354,7 +281,8 @@ func TestNoConnectionCostsNothing(t *testing.T) {
 	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
 	for range 3 {
 		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key",
-			runToken)); resp.status != http.StatusBadGateway {
+			runToken)); resp.status != http.StatusBadGateway ||
+			!strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
 	}

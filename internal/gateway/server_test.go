@@ -159,50 +159,35 @@ func TestListenRefuses(t *testing.T) {
 // Close waits for an answer under way, but not longer than it is told to.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
-	type answer struct {
-		text string
-		err  error
-	}
-	begin := func(t *testing.T) (s *Server, release chan struct{}, done chan answer) {
-		t.Helper()
-		inside := make(chan struct{})
-		release = make(chan struct{})
-		s = listen(t, shortDir(t), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for _, waits := range []bool{true, false} {
+		inside, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+		s := listen(t, shortDir(t), http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			close(inside)
 			select {
 			case <-release:
-				_, _ = io.WriteString(w, "finished")
 			case <-r.Context().Done():
 			}
 		}))
-		done = make(chan answer, 1)
 		client := over(t, s.Path())
 		go func() {
-			text, err := get(t, client)
-			done <- answer{text, err}
+			_, err := get(t, client)
+			done <- err
 		}()
 		<-inside
-		return s, release, done
-	}
-
-	s, release, done := begin(t)
-	closed := make(chan error, 1)
-	go func() { closed <- s.Close(t.Context()) }()
-	close(release)
-	if a := <-done; a.text != "finished" || a.err != nil {
-		t.Errorf("answer %+v", a)
-	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
-
-	s, _, done = begin(t)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := s.Close(ended); !errors.Is(err, context.Canceled) {
-		t.Errorf("close: %v", err)
-	}
-	if a := <-done; a.err == nil {
-		t.Errorf("answer %+v after the end", a)
+		ctx, cancel := context.WithCancel(t.Context())
+		closed := make(chan error, 1)
+		go func() { closed <- s.Close(ctx) }()
+		if waits {
+			close(release)
+		} else {
+			cancel()
+		}
+		if err := <-done; (err == nil) != waits {
+			t.Errorf("waits %t: the answer is %v", waits, err)
+		}
+		if err := <-closed; errors.Is(err, context.Canceled) == waits {
+			t.Errorf("waits %t: close: %v", waits, err)
+		}
+		cancel()
 	}
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"io"
 	"strings"
@@ -16,21 +15,6 @@ import (
 // which the use is read. OpenAI repeats the whole answer in its last event.
 const maxEvent = 8 << 20
 
-// What providers charge for besides tokens at list prices. None of it is asked for
-// through this gateway; an account may have it for every request.
-const (
-	// priorityTimes is the most that a tier for urgent requests costs (OpenAI 2 to
-	// 2.5, Gemini 1.8; Anthropic's is by contract).
-	priorityTimes = 2.5
-	// fastTimes is what Anthropic's fast mode costs.
-	fastTimes = 6
-	// placeTimes is what inference in a place of one's choice costs.
-	placeTimes = 1.1
-	// toolFee is the most that one use of a tool of the provider's costs: $10 for a
-	// thousand searches.
-	toolFee = spend.USD(10_000_000)
-)
-
 // usage reads what an answer used while it passes. It keeps at most one event of
 // it.
 type usage struct {
@@ -38,7 +22,7 @@ type usage struct {
 	// events: the answer is a stream of server-sent events.
 	events bool
 
-	use spend.Use
+	use spend.Tokens
 	// input: the input was counted. final: everything was, and the answer has come to
 	// its end.
 	input, final bool
@@ -128,13 +112,11 @@ func (u *usage) read(data []byte) {
 		}
 		if c := e.Get("usage"); c.IsObject() {
 			u.set(count(c, "input_tokens"), count(c, "input_tokens_details.cached_tokens"), count(c, "output_tokens"))
-			u.dearer(cmp.Or(e.Get("service_tier").String(), c.Get("service_tier").String()), "", "")
 			u.final = true
 		}
 	case formChat:
 		if c := e.Get("usage"); c.IsObject() {
 			u.set(count(c, "prompt_tokens"), count(c, "prompt_tokens_details.cached_tokens"), count(c, "completion_tokens"))
-			u.dearer(cmp.Or(e.Get("service_tier").String(), c.Get("service_tier").String()), "", "")
 			// Some providers count in every event.
 			u.final = !u.events || e.Get("choices.#").Int() == 0
 		}
@@ -142,7 +124,6 @@ func (u *usage) read(data []byte) {
 		if c := e.Get("usageMetadata"); c.IsObject() {
 			u.set(count(c, "promptTokenCount")+count(c, "toolUsePromptTokenCount"), count(c, "cachedContentTokenCount"),
 				count(c, "candidatesTokenCount")+count(c, "thoughtsTokenCount"))
-			u.dearer(c.Get("serviceTier").String(), "", "")
 			// A prompt that is blocked has no candidate.
 			u.final = u.final || e.Get("promptFeedback.blockReason").String() != "" ||
 				e.Get(`candidates.#(finishReason!="").finishReason`).String() != ""
@@ -155,66 +136,30 @@ func count(v gjson.Result, path string) int64 {
 	return int64(min(max(v.Get(path).Num, 0), maxCount))
 }
 
-const (
-	maxCount = 1 << 40
-	// maxUses bounds the uses of a provider's tools that are charged for one answer.
-	maxUses = 1 << 20
-)
-
-// dearer takes note of what raises the price of an answer's tokens.
-func (u *usage) dearer(tier, speed, place string) {
-	times := 1.0
-	if strings.EqualFold(tier, "priority") {
-		times = priorityTimes
-	}
-	if speed == "fast" {
-		times = max(times, fastTimes)
-	}
-	if place != "" && place != "global" && place != "not_available" {
-		times *= placeTimes
-	}
-	u.use.Times = max(u.use.Times, times)
-}
+const maxCount = 1 << 40
 
 // anthropic takes counts that replace those before; a delta repeats only some.
 func (u *usage) anthropic(c gjson.Result) {
 	if !c.IsObject() {
 		return
 	}
-	// An answer may be sampled more than once. Where there was a compaction the counts
-	// beside these parts leave it out.
-	all := func(path string) int64 {
-		var parts int64
-		c.Get("iterations").ForEach(func(_, part gjson.Result) bool {
-			parts = min(parts+count(part, path), maxCount)
-			return true
-		})
-		return max(count(c, path), parts)
-	}
-	written := all("cache_creation_input_tokens")
-	long := min(all("cache_creation.ephemeral_1h_input_tokens"), written)
+	written := count(c, "cache_creation_input_tokens")
+	long := min(count(c, "cache_creation.ephemeral_1h_input_tokens"), written)
 	for latest, n := range map[*int64]int64{
-		&u.use.Input: all("input_tokens"), &u.use.Output: all("output_tokens"), &u.use.CacheWrite: written - long,
-		&u.use.CacheWriteLong: long, &u.use.CacheRead: all("cache_read_input_tokens"),
+		&u.use.Input: count(c, "input_tokens"), &u.use.Output: count(c, "output_tokens"), &u.use.CacheWrite: written - long,
+		&u.use.CacheWriteLong: long, &u.use.CacheRead: count(c, "cache_read_input_tokens"),
 	} {
 		if n > 0 {
 			*latest = n
 		}
 	}
-	var uses float64
-	c.Get("server_tool_use").ForEach(func(_, n gjson.Result) bool {
-		uses = min(uses+max(n.Num, 0), maxUses)
-		return true
-	})
-	u.use.Fees = max(u.use.Fees, toolFee*spend.USD(uses))
-	u.dearer(c.Get("service_tier").String(), c.Get("speed").String(), c.Get("inference_geo").String())
 	u.input = true
 }
 
 func (u *usage) set(input, cached, output int64) {
 	input = min(input, maxCount)
 	cached = min(cached, input)
-	u.use.Tokens = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(output, maxCount)}
+	u.use = spend.Tokens{Input: input - cached, CacheRead: cached, Output: min(output, maxCount)}
 	u.input = true
 }
 

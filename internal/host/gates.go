@@ -13,6 +13,7 @@ import (
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/sandbox"
 )
@@ -195,7 +196,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	case status.Signal != "" && status.Reason == sandbox.ReasonExited:
 		r.Reason = "it was ended by " + status.Signal
 	}
-	var out tail
+	out := proc.Tail{Limit: gateOutput}
 	facts := gate.NewReader()
 	if _, err := h.logs(ctx, handle, 0, io.MultiWriter(&out, facts)); err != nil {
 		return loop.GateStatus{}, err
@@ -213,7 +214,7 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 		}
 	}
 	// What it said ends up in progress.md, too.
-	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.bytes()))), facts.Facts()
+	r.Output, r.Facts = gate.Excerpt(h.cfg.Mask.Mask(string(out.Bytes()))), facts.Facts()
 	if ctx.Err() != nil {
 		return loop.GateStatus{}, context.Cause(ctx)
 	}
@@ -221,17 +222,3 @@ func (h *Host) ObserveGate(ctx context.Context, lh loop.Handle) (loop.GateStatus
 	h.keepCheck(ctx, handle, status, r)
 	return loop.GateStatus{Result: r, Hosts: hosts}, nil
 }
-
-// tail keeps the last gateOutput bytes written to it, and up to twice that
-// while it is being written.
-type tail struct{ b []byte }
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if len(t.b) > 2*gateOutput {
-		t.b = append(t.b[:0], t.b[len(t.b)-gateOutput:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) bytes() []byte { return t.b[max(0, len(t.b)-gateOutput):] }

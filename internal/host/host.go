@@ -76,7 +76,7 @@ type Config struct {
 	// Caches keep what set-up commands made.
 	Caches Caches
 	// Resources bound each start; zero fields are the sandbox's defaults.
-	Resources Resources
+	Resources sandbox.Resources
 	// Gateway is that of this run; nil means that there is no way out, and that the
 	// agent uses the credentials its back end declares.
 	Gateway *Gateway
@@ -102,16 +102,6 @@ type Config struct {
 	MergedNotes func(ctx context.Context) ([]string, error)
 	// Emit tells what the agent does while it works; nil tells nobody.
 	Emit func(run.Event)
-}
-
-// Resources are the limits of one start.
-type Resources struct {
-	MemoryBytes int64
-	CPUs        float64
-	PIDs        int64
-	// DiskBytes and DiskFiles are what a work tree and its cache may hold.
-	DiskBytes int64
-	DiskFiles int64
 }
 
 // Gateway is where the agent finds the model, and the way out.

@@ -158,7 +158,7 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Settle(t.Context(), spend.Use{Tokens: spend.Tokens{Input: in, Output: out}}); err != nil {
+	if err := a.Settle(t.Context(), spend.Tokens{Input: in, Output: out}); err != nil {
 		t.Fatal(err)
 	}
 }

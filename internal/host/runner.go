@@ -133,7 +133,7 @@ type startNote struct {
 func (h *Host) noteFile(start string) string { return filepath.Join(h.start(start), "start.json") }
 
 func (h *Host) startNote(name string) (n startNote, found bool, err error) {
-	found, err = readNote(h.noteFile(name), &n)
+	found, err = fstree.ReadNote(h.noteFile(name), &n)
 	return n, found, err
 }
 
@@ -148,7 +148,7 @@ func (h *Host) once(name string, note startNote, layOut func() error) error {
 	if err := layOut(); err != nil {
 		return err
 	}
-	return writeNote(h.noteFile(name), note)
+	return fstree.WriteNote(h.noteFile(name), note)
 }
 
 // spec is what every start has in common.
@@ -171,9 +171,7 @@ func (h *Host) spec(s loop.State, dir string) sandbox.Spec {
 	}
 	return sandbox.Spec{
 		Env: env, RunDir: filepath.Join(dir, "run"), Image: image,
-		MemoryBytes: h.cfg.Resources.MemoryBytes, CPUs: h.cfg.Resources.CPUs, PIDs: h.cfg.Resources.PIDs,
-		DiskBytes: h.cfg.Resources.DiskBytes, DiskFiles: h.cfg.Resources.DiskFiles,
-		OnOwnerDeath: h.cfg.OnOwnerDeath,
+		Resources: h.cfg.Resources, OnOwnerDeath: h.cfg.OnOwnerDeath,
 	}
 }
 

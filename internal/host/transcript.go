@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -102,7 +103,7 @@ func (h *Host) transcribe(handle sandbox.Handle, status sandbox.Status, s loop.A
 		return err
 	}
 	note.Agent = nil
-	return writeNote(h.noteFile(handle.Name), note)
+	return fstree.WriteNote(h.noteFile(handle.Name), note)
 }
 
 // keepCheck keeps the whole output of a check that has ended.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/progress"
@@ -32,11 +33,11 @@ type treeNote struct {
 func (h *Host) treeFile() string { return filepath.Join(h.cfg.Dir, "tree.json") }
 
 func (h *Host) treeNote() (n treeNote, err error) {
-	_, err = readNote(h.treeFile(), &n)
+	_, err = fstree.ReadNote(h.treeFile(), &n)
 	return n, err
 }
 
-func (h *Host) setTreeNote(n treeNote) error { return writeNote(h.treeFile(), n) }
+func (h *Host) setTreeNote(n treeNote) error { return fstree.WriteNote(h.treeFile(), n) }
 
 // noteTree notes what Open has found, for whichever process comes to the work tree.
 func (h *Host) noteTree(ctx context.Context, repo *gitrepo.Repo, trees openedTrees, conf config.Repo) error {

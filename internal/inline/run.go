@@ -53,7 +53,7 @@ type Options struct {
 	Backend agent.Backend
 	Image   string
 	// Resources bound each start; zero fields are the sandbox's defaults.
-	Resources host.Resources
+	Resources sandbox.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
 	// together; 0 means no bound.
 	CacheBytes int64

@@ -37,27 +37,23 @@ func (b *headBuffer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// tailBuffer keeps the last limit bytes.
-type tailBuffer struct {
-	limit int
+// Tail keeps the last Limit bytes that are written to it, and up to twice that meanwhile.
+type Tail struct {
+	Limit int
 	buf   []byte
 }
 
-func (b *tailBuffer) Write(p []byte) (int, error) {
-	b.buf = append(b.buf, p...)
+func (t *Tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p...)
 	// Trim only at twice the limit: each byte is then moved at most once.
-	if len(b.buf) > 2*b.limit {
-		b.buf = append(b.buf[:0], b.buf[len(b.buf)-b.limit:]...)
+	if len(t.buf) > 2*t.Limit {
+		t.buf = append(t.buf[:0], t.Bytes()...)
 	}
 	return len(p), nil
 }
 
-func (b *tailBuffer) bytes() []byte {
-	if len(b.buf) > b.limit {
-		return b.buf[len(b.buf)-b.limit:]
-	}
-	return b.buf
-}
+// Bytes are those that are kept.
+func (t *Tail) Bytes() []byte { return t.buf[max(0, len(t.buf)-t.Limit):] }
 
 // drain copies what a child writes into sink. Nothing else touches sink until
 // finish returned.

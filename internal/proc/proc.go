@@ -161,7 +161,7 @@ func Run(ctx context.Context, c Cmd) (Result, error) {
 			stdoutSink = stdout
 		}
 	}
-	stderr := &tailBuffer{limit: int(orDefault(c.StderrLimit, DefaultStderrLimit))}
+	stderr := &Tail{Limit: int(orDefault(c.StderrLimit, DefaultStderrLimit))}
 	var stderrSink io.Writer = stderr
 	if c.Stderr != nil {
 		stderrSink = io.MultiWriter(stderr, c.Stderr)
@@ -215,7 +215,7 @@ func Run(ctx context.Context, c Cmd) (Result, error) {
 		writeErr = errors.Join(writeErr, p.finish(late))
 	}
 
-	res := Result{Stderr: stderr.bytes(), StdoutTruncated: stdout.dropped}
+	res := Result{Stderr: stderr.Bytes(), StdoutTruncated: stdout.dropped}
 	if c.Stdout == nil {
 		res.Stdout = stdout.kept
 	}

@@ -66,7 +66,7 @@ type Config struct {
 	AgentName string
 	// CacheBytes bounds what set-up commands made; see host.Caches.
 	CacheBytes int64
-	Resources  host.Resources
+	Resources  sandbox.Resources
 	// Limits bound every run; a repository can only tighten them.
 	Limits func(asked run.Limits) run.Limits
 	Gates  []gate.Gate

@@ -270,6 +270,13 @@ type Spec struct {
 	// Grace is the time between SIGTERM and SIGKILL, 0 means 5 s.
 	Grace time.Duration
 
+	Resources
+
+	OnOwnerDeath OwnerDeath
+}
+
+// Resources bound a start.
+type Resources struct {
 	// MemoryBytes, CPUs and PIDs bound the whole start; 0 means the sandbox's
 	// default. local cannot bound memory and CPUs and ignores them; processes it
 	// bounds where it keeps commands apart.
@@ -283,8 +290,6 @@ type Spec struct {
 	// file system. (Home and temporary directory are memory in docker.)
 	DiskBytes int64
 	DiskFiles int64
-
-	OnOwnerDeath OwnerDeath
 }
 
 // Mount shows the host file or directory Host at Target, read-only.

@@ -12,8 +12,8 @@ import (
 type ends struct {
 	w    io.Writer
 	head int
-	// full: the head is closed, all goes to the tail.
-	full bool
+	// full: the head is closed, all goes to the tail. whole: it ends in a whole line.
+	full, whole bool
 	tail []byte
 	cut  int64
 }
@@ -25,7 +25,7 @@ func (e *ends) Write(p []byte) (int, error) {
 		if e.head+len(keep) == HeadSize {
 			e.full = true
 			// What is left of the line goes with the tail.
-			if at := bytes.LastIndexByte(keep, '\n'); at >= 0 {
+			if at := bytes.LastIndexByte(keep, '\n'); at >= 0 || e.whole {
 				keep = keep[:at+1]
 			}
 		}
@@ -33,6 +33,7 @@ func (e *ends) Write(p []byte) (int, error) {
 			return 0, err
 		}
 		e.head += len(keep)
+		e.whole = bytes.HasSuffix(keep, []byte("\n"))
 		p = p[len(keep):]
 	}
 	e.tail = append(e.tail, p...)

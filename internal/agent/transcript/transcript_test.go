@@ -1,7 +1,6 @@
 package transcript_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +118,10 @@ func TestKeptOnce(t *testing.T) {
 	if got := read(t, load(t, s, "r1"), transcript.StdoutPart); got != "o" {
 		t.Errorf("%q", got)
 	}
+	// What could not be read to its end is there not at all.
+	if err := s.Keep(start("r1", 2, "r1-2"), broken, nil, nil); !errors.Is(err, broken.err) {
+		t.Errorf("broken off: %v", err)
+	}
 	entries, err := os.ReadDir(s.Dir("r1"))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left over: %v, %v", entries, err)
@@ -129,81 +132,29 @@ type iotest struct{ err error }
 
 func (r iotest) Read([]byte) (int, error) { return 0, r.err }
 
-// TestBrokenOffIsNotKept: what could not be read to its end is there not at all.
-func TestBrokenOffIsNotKept(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	gone := errors.New("gone")
-	err := s.Keep(start("r1", 1, "r1-1"), strings.NewReader("p"), io.MultiReader(strings.NewReader("half"), iotest{gone}),
-		nil)
-	if !errors.Is(err, gone) {
-		t.Errorf("%v", err)
-	}
-	entries, err := os.ReadDir(s.Dir("r1"))
-	if err != nil || len(entries) != 0 {
-		t.Errorf("left over: %v, %v", entries, err)
-	}
-}
-
-// numbered writes lines with their number, up to a size.
-type numbered struct {
-	left int64
-	n    int
-	buf  bytes.Buffer
-}
-
-func (r *numbered) Read(p []byte) (int, error) {
-	for r.buf.Len() == 0 {
-		if r.left <= 0 {
-			return 0, io.EOF
-		}
-		before := r.buf.Len()
-		fmt.Fprintf(&r.buf, "line %d %s\n", r.n, strings.Repeat("x", 80))
-		r.n++
-		r.left -= int64(r.buf.Len() - before)
-	}
-	return r.buf.Read(p)
-}
-
 // TestCut: of what is long the beginning and the end are kept, in whole lines,
 // and it is said how much is not.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int64{transcript.HeadSize + transcript.TailSize - 200, 24 << 20} {
+	for _, lines := range []int{80_000, 240_000} { // of 100 bytes each
 		s := open(t)
-		long := &numbered{left: size}
-		if err := s.Keep(start("r1", 1, "r1-1"), nil, long, nil); err != nil {
-			t.Fatal(err)
+		var text strings.Builder
+		for n := range lines {
+			fmt.Fprintf(&text, "line %6d %s\n", n, strings.Repeat("x", 87))
 		}
+		keep(t, s, start("r1", 1, "r1-1"), text.String())
 		tr := load(t, s, "r1")
-		got := read(t, tr, transcript.StdoutPart)
-		first, rest, cut := strings.Cut(got, "\n[")
-		if want := size > transcript.HeadSize+transcript.TailSize; cut != want ||
-			(tr.Cut[transcript.StdoutPart] > 0) != want {
-			t.Fatalf("%d bytes: cut %v, %v", size, cut, tr.Cut)
-		}
-		if !cut {
-			if lines := strings.Count(got, "\n"); lines != long.n {
-				t.Errorf("%d of %d lines", lines, long.n)
+		got, left := read(t, tr, transcript.StdoutPart), tr.Cut[transcript.StdoutPart]
+		if text.Len() <= transcript.HeadSize+transcript.TailSize {
+			if got != text.String() || left != 0 {
+				t.Errorf("%d of %d bytes, %d cut", len(got), text.Len(), left)
 			}
 			continue
 		}
-		note, last, _ := strings.Cut(rest, "\n")
-		if want := fmt.Sprintf("%d bytes are left out here]", tr.Cut[transcript.StdoutPart]); note != want {
-			t.Errorf("%q, want %q", note, want)
-		}
-		if len(got) > transcript.HeadSize+transcript.TailSize+100 || len(got) < transcript.TailSize {
-			t.Errorf("%d bytes are kept", len(got))
-		}
-		var total int64
-		for i, l := range append(strings.Split(first, "\n"), strings.Split(strings.TrimSuffix(last, "\n"), "\n")...) {
-			if !strings.HasPrefix(l, "line ") && l != "" {
-				t.Fatalf("line %d is %q", i, l)
-			}
-			total += int64(len(l)) + 1
-		}
-		if !strings.HasPrefix(first, "line 0 ") || !strings.Contains(last, fmt.Sprintf("line %d ", long.n-1)) {
-			t.Error("the ends are missing")
+		first, last, _ := strings.Cut(got, fmt.Sprintf("\n[%d bytes are left out here]\n", left))
+		if !strings.HasPrefix(text.String(), first) || !strings.HasSuffix(text.String(), last) || !strings.HasSuffix(first, "x\n") ||
+			!strings.HasPrefix(last, "line ") || len(first)+len(last)+int(left) != text.Len() || len(last) < transcript.TailSize/2 {
+			t.Errorf("%d and %d bytes, %d cut: %.20q…%.20q", len(first), len(last), left, got, last)
 		}
 	}
 }
@@ -377,25 +328,16 @@ I look at it.
 	if diff := cmp.Diff(want, b.String()); err != nil || diff != "" {
 		t.Errorf("%v %s", err, diff)
 	}
+	b.Reset()
+	unknown := func(string, func(agent.Activity)) agent.Parser { return nil }
+	if err := load(t, s, "r1").Write(&b, unknown, nil); err != nil || !strings.Contains(b.String(), "see them with --raw") {
+		t.Errorf("of an unknown agent: %q, %v", b.String(), err)
+	}
 	tail, err := s.Tail("r1", parsers, 1)
 	if want := "iteration 2 · T1 Do it · implementer · claude m · docker\n  > Read a.go\n= completed, 5s, 2 turns, $0.50"; err != nil || tail != want {
 		t.Errorf("%q, %v", tail, err)
 	}
 	if _, err := s.Tail("r9", parsers, 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of no run: %v", err)
-	}
-}
-
-// TestUnknownAgent: its words are there, and it is said how to see them.
-func TestUnknownAgent(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	st := start("r1", 1, "s")
-	st.Agent = "gone"
-	keep(t, s, st, stream)
-	var b strings.Builder
-	if err := load(t, s, "r1").Write(&b, parsers, nil); err != nil ||
-		!strings.Contains(b.String(), `the words of "gone" cannot be read here; see them with --raw`) {
-		t.Errorf("%q, %v", b.String(), err)
 	}
 }

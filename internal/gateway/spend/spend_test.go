@@ -57,7 +57,7 @@ func TestAdmission(t *testing.T) {
 	} {
 		a, err := m.Admit(t.Context(), r.start, spend.Request{Model: r.model, Input: 100, Output: 400})
 		if err == nil {
-			err = a.Settle(t.Context(), spend.Use{Tokens: r.used})
+			err = a.Settle(t.Context(), r.used)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAdmission(t *testing.T) {
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || exhausted {
 		t.Errorf("exhausted %t, %v with a request under way", exhausted, err)
 	}
-	if err := under.SettleCut(gone, spend.Use{}); err != nil {
+	if err := under.SettleCut(gone, spend.Tokens{}); err != nil {
 		t.Fatal(err)
 	}
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || !exhausted {
@@ -122,9 +122,9 @@ func TestBudgetStopsTheRun(t *testing.T) {
 					open = open[1:]
 					var err error
 					if rapid.Bool().Draw(rt, "and breaks off") {
-						err = r.SettleCut(rt.Context(), spend.Use{})
+						err = r.SettleCut(rt.Context(), spend.Tokens{})
 					} else {
-						err = r.Settle(rt.Context(), spend.Use{Tokens: spend.Tokens{Input: r.cost}})
+						err = r.Settle(rt.Context(), spend.Tokens{Input: r.cost})
 					}
 					if err != nil {
 						rt.Fatal(err)
@@ -163,15 +163,14 @@ func TestCostOf(t *testing.T) {
 	t.Parallel()
 	price := run.Price{Input: 3, Output: 15, CacheRead: 0.3, CacheWrite: 3.75}
 	for _, tt := range []struct {
-		used spend.Use
+		used spend.Tokens
 		want float64
 	}{
-		{spend.Use{Tokens: spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000}}, 0.003 + 0.0015 + 0.003 + 0.0075},
-		{spend.Use{Tokens: spend.Tokens{CacheWriteLong: 1000}}, 0.006},
-		{spend.Use{Tokens: spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000}}, 0.6 + 0.0600006 + 0.0225}, // long
-		{spend.Use{Tokens: spend.Tokens{Input: 1000}, Times: 2.5, Fees: spend.Dollars(1)}, 1.0075},
-		{spend.Use{}, 0},
-		{spend.Use{Tokens: spend.Tokens{Input: -5, Output: -5}}, 0},
+		{spend.Tokens{Input: 1000, Output: 100, CacheRead: 10_000, CacheWrite: 2000}, 0.003 + 0.0015 + 0.003 + 0.0075},
+		{spend.Tokens{CacheWriteLong: 1000}, 0.006},
+		{spend.Tokens{Input: 100_000, CacheRead: 100_001, Output: 1000}, 0.6 + 0.0600006 + 0.0225}, // long
+		{spend.Tokens{}, 0},
+		{spend.Tokens{Input: -5, Output: -5}, 0},
 	} {
 		if got, want := spend.CostOf(price, tt.used), spend.Dollars(tt.want); got != want {
 			t.Errorf("%+v: cost %d, want %d", tt.used, got, want)

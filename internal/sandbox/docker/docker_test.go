@@ -142,44 +142,18 @@ func containerName(t testing.TB) string {
 	return fmt.Sprintf("%s-%d", name, time.Now().UnixNano())
 }
 
-// TestConfinement looks from the inside at what a command is given.
+// TestConfinement looks from the inside at what a command is given; what it must not reach is
+// hunted by TestNothingIsReached.
 func TestConfinement(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, script, want string }{
 		{name: "user", script: `id -u; id -g; id -G`, want: fmt.Sprintf("%d\n%d\n%d\n", uid(), gid(), gid())},
 		{
-			name:   "capabilities",
-			script: `grep -E '^(Cap(Inh|Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\t' | tr '\n' ' '`,
-			want: "CapInh:0000000000000000 CapPrm:0000000000000000 CapEff:0000000000000000 CapBnd:0000000000000000 " +
-				"CapAmb:0000000000000000 NoNewPrivs:1 Seccomp:2 ",
-		},
-		{
-			name: "read-only root",
-			script: `for d in / /etc /usr /opt /run /var /bin /home /opt/ralph /run/gateway; do
-				(: >"$d/x") 2>/dev/null && echo "can write $d"; done; (echo >>/opt/ralph/bot) 2>/dev/null && echo bot; echo end`,
-			want: "end\n",
-		},
-		{
 			name:   "home and /tmp are there, with exec",
 			script: `for d in "$HOME" /tmp; do printf '#!/bin/sh\necho ran\n' >$d/x; chmod +x $d/x; $d/x; done`,
 			want:   "ran\nran\n",
 		},
-		{
-			name: "no way out",
-			script: `for to in 1.1.1.1/53 169.254.169.254/80 172.17.0.1/22 10.0.0.1/80; do
-				(exec 3<>/dev/tcp/$to) 2>/dev/null && echo "reached $to"; done
-				nslookup example.com >/dev/null 2>&1 && echo resolved; echo end`,
-			want: "end\n",
-		},
-		{
-			name: "no engine", script: `find / -xdev -name '*.sock' 2>/dev/null; ls /var/run/docker.sock 2>/dev/null; echo end`,
-			want: "end\n",
-		},
-		{
-			name:   "no secret",
-			script: `cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c 'PLANT[E]D'; ls -A /run/ralph "$HOME"`,
-			want:   "0\n/home/agent:\n\n/run/ralph:\n",
-		},
+		{name: "nothing of others", script: `ls -A /run/ralph "$HOME"`, want: "/home/agent:\n\n/run/ralph:\n"},
 		{
 			name: "mounts", script: `cat /given/file; (echo x >>/given/file) 2>/dev/null && echo written; ls -A /workspace`,
 			want: "given\n",
@@ -197,7 +171,6 @@ func TestConfinement(t *testing.T) {
 			t.Parallel()
 			_, out := probe(t, tt.script, func(s *sandbox.Spec) {
 				s.Mounts = []sandbox.Mount{{Host: given, Target: "/given"}}
-				s.PassEnv = []string{sandboxtest.PlantedPass}
 			})
 			if out != tt.want {
 				t.Errorf("got %q, want %q", out, tt.want)
@@ -272,10 +245,7 @@ func TestDiskOfAContainerIsCounted(t *testing.T) {
 	if st.Reason != sandbox.ReasonDiskLimit || !strings.Contains(st.Detail, "16 MiB") {
 		t.Errorf("the run's directory: %+v", st)
 	}
-	engine, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t)
 	made, err := engine.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Config: &container.Config{Image: image(), Cmd: []string{"true"}},
 	})
@@ -321,39 +291,50 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestEngineKills ends the container behind the shim's back.
-func TestEngineKills(t *testing.T) {
-	t.Parallel()
-	box, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+// engineOf is the engine that the sandboxes use.
+func engineOf(t *testing.T) *client.Client {
+	t.Helper()
 	engine, err := client.New(client.FromEnv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	start := func(t *testing.T) sandbox.Handle {
-		t.Helper()
-		tree := t.TempDir()
-		if err := box.Prepare(t.Context(), tree); err != nil {
-			t.Fatal(err)
-		}
-		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
-			Argv: []string{"sleep", "1000"}, Image: image(), Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := box.Remove(context.WithoutCancel(t.Context()), h); err != nil {
-				t.Error(err)
-			}
-		})
-		return h
+	return engine
+}
+
+// sleeper starts a command that does not end.
+func sleeper(t *testing.T, installation string) (*docker.Sandbox, sandbox.Handle) {
+	t.Helper()
+	box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Installation: installation})
+	if err != nil {
+		t.Fatal(err)
 	}
+	tree := t.TempDir()
+	if err := box.Prepare(t.Context(), tree); err != nil {
+		t.Fatal(err)
+	}
+	h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
+		Argv: []string{"sleep", "1000"}, Image: image(), Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := engineOf(t).ContainerRemove(context.WithoutCancel(t.Context()), "ralph-"+h.Name,
+			client.ContainerRemoveOptions{Force: true})
+		if err != nil && !errdefs.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return box, h
+}
+
+// TestEngineKills ends the container behind the shim's back.
+func TestEngineKills(t *testing.T) {
+	t.Parallel()
+	engine := engineOf(t)
 	t.Run("killed", func(t *testing.T) {
 		t.Parallel()
-		h := start(t)
+		box, h := sleeper(t, "")
 		if _, err := engine.ContainerKill(t.Context(), "ralph-"+h.Name, client.ContainerKillOptions{Signal: "KILL"}); err != nil {
 			t.Fatal(err)
 		}
@@ -365,7 +346,7 @@ func TestEngineKills(t *testing.T) {
 	})
 	t.Run("removed", func(t *testing.T) {
 		t.Parallel()
-		h := start(t)
+		box, h := sleeper(t, "")
 		if _, err := engine.ContainerRemove(t.Context(), "ralph-"+h.Name, client.ContainerRemoveOptions{Force: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -377,10 +358,7 @@ func TestEngineKills(t *testing.T) {
 
 func TestForeignContainer(t *testing.T) {
 	t.Parallel()
-	engine, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t)
 	name := containerName(t)
 	foreign, err := engine.ContainerCreate(t.Context(), client.ContainerCreateOptions{
 		Name: "ralph-" + name, Config: &container.Config{Image: image(), Cmd: []string{"true"}},
@@ -430,38 +408,11 @@ func TestMissingImage(t *testing.T) {
 // start of the bot that made it, and no other container is.
 func TestReap(t *testing.T) {
 	t.Parallel()
-	engine, err := client.New(client.FromEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := engineOf(t)
 	mine, others := strings.ToLower(rand.Text()), strings.ToLower(rand.Text())
-	start := func(installation string) (*docker.Sandbox, sandbox.Handle) {
-		box, err := docker.New(docker.Options{Self: os.Getenv(helperVar), Installation: installation})
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree := t.TempDir()
-		if err := box.Prepare(t.Context(), tree); err != nil {
-			t.Fatal(err)
-		}
-		h, err := box.Start(t.Context(), containerName(t), sandbox.Spec{
-			Argv: []string{"sleep", "1000"}, Image: image(), Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			_, err := engine.ContainerRemove(context.WithoutCancel(t.Context()), "ralph-"+h.Name,
-				client.ContainerRemoveOptions{Force: true})
-			if err != nil && !errdefs.IsNotFound(err) {
-				t.Error(err)
-			}
-		})
-		return box, h
-	}
-	box, kept := start(mine)
-	_, forgotten := start(mine)
-	_, foreign := start(others)
+	box, kept := sleeper(t, mine)
+	_, forgotten := sleeper(t, mine)
+	_, foreign := sleeper(t, others)
 	for _, h := range []sandbox.Handle{forgotten, foreign} {
 		if err := os.RemoveAll(h.RunDir); err != nil {
 			t.Fatal(err)

@@ -177,7 +177,7 @@ func TestNothingWritableIsUncounted(t *testing.T) {
 	spec := sandbox.Spec{
 		Workspace: "/data/tree", CacheDir: "/data/cache", GatewayDir: t.TempDir(),
 		Mounts:    []sandbox.Mount{{Host: "/opt/agent", Target: "/opt/agent"}},
-		DiskBytes: 1 << 30, DiskFiles: 1000,
+		Resources: sandbox.Resources{DiskBytes: 1 << 30, DiskFiles: 1000},
 	}
 	box, err := s.pack(t.Context(), d, rundir.Start{Name: "x"}, spec)
 	if err != nil {

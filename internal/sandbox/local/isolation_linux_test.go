@@ -77,20 +77,7 @@ func TestShimKilledApart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, spec := start(t, box, nil, "sh", "-c", `"$0" helper escape escaped; exec "$0" helper hold main`, self)
-	awaitOutput(t, box, h, "held escaped", "held main")
-	pid := shimOf(t, spec)
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	if st, err := box.Wait(t.Context(), h); err != nil || st.Reason != sandbox.ReasonLost {
-		t.Errorf("status %+v, %v", st, err)
-	}
-	mustBeDead(t, spec, "escaped", "main")
+	killShim(t, box)
 }
 
 // TestRecordIsOutOfReach: a command that is kept apart cannot write how it ended,

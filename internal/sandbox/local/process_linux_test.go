@@ -67,7 +67,12 @@ func openBox(t *testing.T) sandbox.Sandbox {
 // TestShimKilled: the one that would know the processes is gone.
 func TestShimKilled(t *testing.T) {
 	t.Parallel()
-	box := openBox(t)
+	killShim(t, openBox(t))
+}
+
+// killShim wants that nothing outlives the shim of a start.
+func killShim(t *testing.T, box sandbox.Sandbox) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -75,21 +80,12 @@ func TestShimKilled(t *testing.T) {
 	h, spec := start(t, box, nil, "sh", "-c", `"$0" helper hold child & "$0" helper escape escaped; exec "$0" helper hold main`, self)
 	holders := []string{"child", "escaped", "main"}
 	awaitOutput(t, box, h, holders...)
-
-	pid := shimOf(t, spec)
-	waited := make(chan sandbox.Status, 1)
-	go func() {
-		st, err := box.Wait(t.Context(), h)
-		if err != nil {
-			t.Error(err)
-		}
-		waited <- st
-	}()
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(shimOf(t, spec), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if st := <-waited; st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost || st.ExitCode != -1 {
-		t.Errorf("status %+v", st)
+	if st, err := box.Wait(t.Context(), h); err != nil || st.State != sandbox.Exited || st.Reason != sandbox.ReasonLost ||
+		st.ExitCode != -1 {
+		t.Errorf("status %+v, %v", st, err)
 	}
 	mustBeDead(t, spec, holders...)
 }
@@ -176,21 +172,6 @@ func TestNothingLingers(t *testing.T) {
 	}
 }
 
-func TestMounts(t *testing.T) {
-	t.Parallel()
-	box := openBox(t)
-	same := t.TempDir()
-	h, spec := start(t, box, func(s *sandbox.Spec) { s.Mounts = []sandbox.Mount{{Host: same, Target: same}} }, "ls", same)
-	if st, err := box.Wait(t.Context(), h); err != nil || st.ExitCode != 0 {
-		t.Errorf("status %+v, %v", st, err)
-	}
-	spec.RunDir = filepath.Join(t.TempDir(), "run")
-	spec.Mounts = []sandbox.Mount{{Host: same, Target: "/elsewhere"}}
-	if _, err := box.Start(t.Context(), "other", spec); err == nil || !strings.Contains(err.Error(), "/elsewhere") {
-		t.Errorf("a mount it cannot make: %v", err)
-	}
-}
-
 // TestStartThatFailsLeavesNoBox: an agent's environment is in it.
 func TestStartThatFailsLeavesNoBox(t *testing.T) {
 	t.Parallel()
@@ -243,6 +224,13 @@ func TestCheck(t *testing.T) {
 		if user, ok := errors.AsType[*run.UserError](box.Check(t.Context())); !ok || !strings.Contains(user.Hint, "--show") {
 			t.Errorf("showing %s: %v", path, user)
 		}
+	}
+	_, err := openBox(t).Start(t.Context(), "test", sandbox.Spec{
+		Argv: []string{"true"}, Workspace: "/tmp", RunDir: filepath.Join(t.TempDir(), "run"),
+		Mounts: []sandbox.Mount{{Host: "/tmp", Target: "/elsewhere"}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "/elsewhere") {
+		t.Errorf("a mount it cannot make: %v", err)
 	}
 	// A program that is no shim.
 	box, err := local.New(local.Options{Self: "/bin/false"})

@@ -10,7 +10,6 @@ package rundir
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -82,7 +81,7 @@ func (d Dir) Enter(ctx context.Context, s Start) (noted Start, unlock func(), er
 	switch {
 	case err != nil:
 	case !found:
-		err = d.write(startFile, s)
+		err = fstree.WriteNote(d.Path(startFile), s)
 	case earlier.Name != s.Name:
 		err = fmt.Errorf("%w: run directory belongs to %q", sandbox.ErrNameTaken, earlier.Name)
 	default:
@@ -109,7 +108,7 @@ func Find(h sandbox.Handle) (Dir, *Start, error) {
 // Started gives what Enter noted, if it did.
 func (d Dir) Started() (Start, bool, error) {
 	var s Start
-	found, err := d.read(startFile, &s)
+	found, err := fstree.ReadNote(d.Path(startFile), &s)
 	return s, found, err
 }
 
@@ -123,10 +122,10 @@ type stopNote struct {
 // NoteStop keeps why the start was asked to stop. The first reason stays.
 func (d Dir) NoteStop(reason string) error {
 	var n stopNote
-	if found, err := d.read(stopFile, &n); found || err != nil {
+	if found, err := fstree.ReadNote(d.Path(stopFile), &n); found || err != nil {
 		return err
 	}
-	return d.write(stopFile, stopNote{Reason: reason})
+	return fstree.WriteNote(d.Path(stopFile), stopNote{Reason: reason})
 }
 
 // Status is what the directory tells of a start: the times, the output, and
@@ -156,7 +155,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 	st.Truncated, st.OOMKilled = h.Exit.Truncated, h.Exit.OOMKilled
 	if st.Reason == sandbox.ReasonStopped {
 		var n stopNote
-		found, err := d.read(stopFile, &n)
+		found, err := fstree.ReadNote(d.Path(stopFile), &n)
 		if err != nil {
 			return st, err
 		}
@@ -174,7 +173,7 @@ func (d Dir) Status(h shim.History) (sandbox.Status, error) {
 func (d Dir) Lost(st sandbox.Status) (sandbox.Status, error) {
 	st.State, st.Reason, st.ExitCode, st.Signal = sandbox.Exited, sandbox.ReasonLost, -1, ""
 	var n stopNote
-	found, err := d.read(stopFile, &n)
+	found, err := fstree.ReadNote(d.Path(stopFile), &n)
 	if err != nil {
 		return st, err
 	}
@@ -205,44 +204,6 @@ func (d Dir) Forget(subdirs ...string) error {
 		return fmt.Errorf("clear run directory: %w", err)
 	}
 	return nil
-}
-
-// write replaces a file as a whole, with v as JSON. It does not sync: no process of the start
-// survives what would lose the data, and syncing costs more than starting.
-func (d Dir) write(name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	f, err := os.CreateTemp(string(d), name+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), d.Path(name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
-// read gives what write wrote, if it did.
-func (d Dir) read(name string, v any) (bool, error) {
-	data, err := os.ReadFile(d.Path(name))
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(data) == 0) {
-		return false, nil // empty: a power cut came before the data
-	}
-	if err == nil {
-		err = json.Unmarshal(data, v)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read %s: %w", name, err)
-	}
-	return true, nil
 }
 
 func tail(path string, n int64) (string, error) {
