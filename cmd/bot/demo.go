@@ -270,11 +270,14 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 	calls := d.app.github.Calls()
 	r.Issue = &issueResult{Number: d.issue.Number, URL: d.issue.URL}
 	r.APICalls = &callsResult{REST: calls.REST, GraphQL: calls.GraphQL, ByPurpose: calls.ByPurpose}
-	if s.PullRequest == nil && s.End == run.EndCancelled {
-		return r.writeIf(asJSON, w)
-	}
 	if s.PullRequest == nil {
-		return errors.Join(errors.New("the run ended without a pull request"), r.writeIf(asJSON, w))
+		if asJSON {
+			err = printJSON(w, r)
+		}
+		if s.End != run.EndCancelled {
+			err = errors.Join(errors.New("the run ended without a pull request"), err)
+		}
+		return err
 	}
 	pr, err := d.sim.PR(demoPerson, demoRepo, s.PullRequest.Number)
 	if err != nil {
@@ -285,7 +288,7 @@ func (d *demo) show(w io.Writer, s loop.State, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		return r.write(w)
+		return printJSON(w, r)
 	}
 	fmt.Fprint(w, readable(pr))
 	if c := r.PullRequest.CheckRun; c != nil {
@@ -324,35 +327,19 @@ func (d *demo) clear(w io.Writer) {
 	}
 }
 
-var (
-	linkRE = regexp.MustCompile("\\[`([^`]*)`\\]\\([^)]*\\)") // [`name`](address)
-	ruleRE = regexp.MustCompile(`(?m)^\|[:|-]+\|\n`)          // the line below a table's head
-)
+var hidden = regexp.MustCompile(`(?s)<!--.*?-->\n?|</?(details|summary)>|\x{200b}`)
 
-var commentRE = regexp.MustCompile(`(?s)<!--.*?-->\n?`)
-
-// readable is a pull request for a terminal: its Markdown, less what a browser
-// would not show either.
+// readable is a pull request for a terminal: its Markdown, less what a browser would not show either.
 func readable(pr ghsim.PR) string {
 	state := "open"
 	if pr.Draft {
 		state = "draft"
 	}
 	rule := strings.Repeat("─", 78)
-	body := commentRE.ReplaceAllString(pr.Body, "")
-	body = linkRE.ReplaceAllString(body, "$1")
-	body = ruleRE.ReplaceAllString(body, "")
-	for from, to := range map[string]string{
-		"<details>": "", "</details>": "", "<summary>": "▸ ", "</summary>": "", "\u200b": "", "- [x] ": "☑ ", "- [ ] ": "☐ ",
-		"**": "",
-	} {
-		body = strings.ReplaceAll(body, from, to)
-	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n", rule, pr.Number, pr.Title, state,
-		pr.User, strs.Count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule)
-	b.WriteString(strings.TrimSpace(blankLines.ReplaceAllString(body, "\n\n")))
-	fmt.Fprintf(&b, "\n%s\n", rule)
+	fmt.Fprintf(&b, "\n%s\n#%d  %s   (%s)\n%s wants to merge %s into %s from %s\n%s\n%s\n%s\n", rule, pr.Number, pr.Title, state,
+		pr.User, strs.Count(len(pr.Commits), "commit"), pr.Base, pr.Head, rule,
+		strings.TrimSpace(hidden.ReplaceAllString(pr.Body, "")), rule)
 	for _, c := range pr.Commits {
 		mark := "Unverified"
 		if c.Verified {
@@ -362,5 +349,3 @@ func readable(pr ghsim.PR) string {
 	}
 	return b.String()
 }
-
-var blankLines = regexp.MustCompile(`\n{3,}`)

@@ -118,11 +118,14 @@ func realMain(args []string, io stdio) int {
 		return exited
 	}
 	if err != nil {
-		sentence := ""
-		if strings.HasPrefix(err.Error(), "unknown flag") || strings.HasPrefix(err.Error(), "unexpected argument") {
-			sentence = "; a sentence goes in quotes"
+		more := ""
+		switch {
+		case slices.Contains([]string{"resume", "continue", "retry", "stop", "pause"}, args[0]):
+			more = "; to go on with a run, give its `run` again, and to stop it press Ctrl-C"
+		case strings.HasPrefix(err.Error(), "unknown flag"), strings.HasPrefix(err.Error(), "unexpected argument"):
+			more = "; a sentence goes in quotes"
 		}
-		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), err, asked(err), sentence)
+		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), err, asked(err), more)
 		return run.ExitUsage
 	}
 

@@ -23,13 +23,13 @@ type result struct {
 	Commits []commit     `json:"commits"`
 	Closing *commit      `json:"closing_commit,omitempty"`
 	// PushedTo is the remote that the branch was pushed to, "" for none.
-	PushedTo    string        `json:"pushed_to,omitempty"`
-	PullRequest *pullResult   `json:"pull_request,omitempty"`
-	APICalls    *callsResult  `json:"api_calls,omitempty"`
-	Calls       []callLine    `json:"calls,omitempty"`
-	Attempts    []attemptLine `json:"attempts,omitempty"`
-	Checks      []checkLine   `json:"checks,omitempty"`
-	Findings    []findingLine `json:"findings,omitempty"`
+	PushedTo    string         `json:"pushed_to,omitempty"`
+	PullRequest *pullResult    `json:"pull_request,omitempty"`
+	APICalls    *callsResult   `json:"api_calls,omitempty"`
+	Calls       []callLine     `json:"calls,omitempty"`
+	Attempts    []attemptLine  `json:"attempts,omitempty"`
+	Checks      []checkLine    `json:"checks,omitempty"`
+	Findings    []gate.Finding `json:"findings,omitempty"`
 }
 
 type issueResult struct {
@@ -129,13 +129,6 @@ type checkLine struct {
 	Note  string   `json:"note,omitempty"`
 }
 
-// findingLine is something about what has landed that a person should look at.
-type findingLine struct {
-	Rule string `json:"rule"`
-	Path string `json:"path"`
-	Text string `json:"text"`
-}
-
 // refusal is why a run did not begin, or broke off.
 type refusal struct {
 	Message string `json:"message"`
@@ -200,9 +193,7 @@ func newResult(s loop.State) (result, error) {
 			Standing: g.Verdict.Standing, Tests: g.Verdict.Tests, Note: g.Verdict.Note,
 		})
 	}
-	for _, f := range s.Findings {
-		r.Findings = append(r.Findings, findingLine{Rule: f.Rule, Path: f.Path, Text: f.Text})
-	}
+	r.Findings = s.Findings
 	return r, nil
 }
 
@@ -218,16 +209,6 @@ func newCommit(l loop.Landed) commit {
 	return commit{SHA: l.OID, Subject: l.Subject, Task: l.TaskID, Verified: l.Verified}
 }
 
-func (r result) write(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return fmt.Errorf("write the result: %w", err)
-	}
-	return nil
-}
-
 // ended is the error a command returns for a run that ended short: it has been
 // told already, and only its exit code is left.
 type ended struct{ code int }
@@ -238,16 +219,10 @@ func (e ended) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 // ExitCode implements exitCoder.
 func (e ended) ExitCode() int { return e.code }
 
-func (r result) writeIf(asJSON bool, w io.Writer) error {
-	if !asJSON {
-		return nil
-	}
-	return r.write(w)
-}
-
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}

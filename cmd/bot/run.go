@@ -193,7 +193,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = record.Close() }()
 	opts.Sandbox, opts.Transcripts, opts.Mask, opts.Gateway, opts.Prices = box, kept, mask, models, prices
 	opts.Emit, opts.OnSave = both(record.Handle, both(notifier.Handle, screen.handle)), io.onSave
 	if c.TUI {
@@ -386,7 +385,7 @@ func (c *runCmd) tell(
 		r.Run.TranscriptPath = transcriptPath(kept, s.Run)
 		r.PushedTo = remote
 		r.Run.AwaitsApproval = c.waits(s)
-		if err := r.write(io.out); err != nil {
+		if err := printJSON(io.out, r); err != nil {
 			return err
 		}
 	} else {

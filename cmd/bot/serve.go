@@ -204,7 +204,7 @@ type parts struct {
 	room       func() machine.Room
 }
 
-func (p *parts) close() error { return errors.Join(p.store.Close(), p.analytics.Close()) }
+func (p *parts) close() error { return p.store.Close() }
 
 // newParts prepares the data directory and wires up what works the runs. more
 // are secrets to be masked besides those of the configuration.
@@ -367,7 +367,8 @@ func newApp(ctx context.Context, cfg config.Server, log zerolog.Logger, obs obse
 	})
 	a.queue = queue.New(a.store.Due, log)
 	if a.handler, err = handlers.New(handlers.Config{
-		Secrets: webhookSecrets(cfg), Inbox: a.store, Queue: a.queue, Now: p.deliveries.Now,
+		Secrets: webhookSecrets(cfg), Now: p.deliveries.Now,
+		Keep: func(ctx context.Context, d store.Delivery) error { return a.queue.Keep(ctx, a.store, d) },
 	}); err != nil {
 		return nil, err
 	}
@@ -621,7 +622,7 @@ func (a *app) tidy(ctx context.Context) error {
 
 func (a *app) close() error {
 	a.notifier.Drop()
-	return errors.Join(a.store.Close(), a.analytics.Close(), a.unlock())
+	return errors.Join(a.store.Close(), a.unlock())
 }
 
 // both tells two of each event; the second may be nil.

@@ -51,7 +51,7 @@ type sandboxFlags struct {
 // limitFlags bound a run; zero is the default, which the help names.
 type limitFlags struct {
 	MaxIterations int           `help:"Maximum number of agent calls (default 50)." placeholder:"N"`
-	TaskAttempts  int           `help:"Attempts at one task before it is marked as blocked (default 3)." placeholder:"N"`
+	TaskAttempts  int           `help:"Failed attempts at one task that show the same before it is split or set aside (default 3; up to 8 calls in all, see docs/gates.md)." placeholder:"N"`
 	Parallel      int           `help:"How many tasks marked [P] to work on side by side (default 1)." placeholder:"N"`
 	Timeout       time.Duration `help:"Time limit for one agent call (default 30m)." placeholder:"DURATION"`
 	IdleTimeout   time.Duration `help:"Time an agent may run without output (default 10m)." placeholder:"DURATION"`

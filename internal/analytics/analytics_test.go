@@ -28,11 +28,6 @@ func open(t *testing.T, path string) *analytics.Writer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return w
 }
 

@@ -15,9 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// maxLine bounds a line, in bytes: ours have a few kilobytes.
-const maxLine = 64 << 10
-
 // Stats are the figures of the runs of a record, in the order in which they began.
 type Stats struct {
 	Runs []RunStats `json:"runs"`
@@ -53,12 +50,12 @@ type RunStats struct {
 // beside it. A record that is not there is fs.ErrNotExist.
 func Read(path string, keep func(run.Event) bool) (Stats, error) {
 	s := summary{keep: keep, runs: map[run.ID]*RunStats{}, seen: map[string]bool{}}
-	older := s.readFile(path + ".1")
-	if err := s.readFile(path); err != nil && (older != nil || !errors.Is(err, os.ErrNotExist)) {
-		return Stats{}, err
-	}
+	older, err := s.readFile(path+".1"), s.readFile(path)
 	if older != nil && !errors.Is(older, os.ErrNotExist) {
 		return Stats{}, older
+	}
+	if err != nil && (older != nil || !errors.Is(err, os.ErrNotExist)) {
+		return Stats{}, err
 	}
 	out := Stats{Runs: []RunStats{}, Unread: s.bad}
 	for _, r := range s.runs {
@@ -83,17 +80,12 @@ func (s *summary) readFile(name string) (err error) {
 		return fmt.Errorf("read analytics: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	lines := bufio.NewReaderSize(f, maxLine)
-	for {
-		line, err := lines.ReadSlice('\n')
-		long := errors.Is(err, bufio.ErrBufferFull)
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = lines.ReadSlice('\n')
-		}
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadBytes('\n')
 		var ev run.Event
 		switch line = bytes.TrimSpace(line); {
 		case len(line) == 0:
-		case long || json.Unmarshal(line, &ev) != nil || ev.Kind == "" || ev.Run == "":
+		case json.Unmarshal(line, &ev) != nil || ev.Kind == "" || ev.Run == "":
 			s.bad++
 		case s.keep(ev):
 			s.add(ev)

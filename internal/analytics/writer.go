@@ -30,48 +30,18 @@ type Writer struct {
 	tell func(error)
 
 	mu   sync.Mutex
-	file *os.File
-	size int64
 	once sync.Once
 }
 
-// Open opens the file at path, and makes it where there is none; its directory
-// must exist. mask takes secrets out of texts; tell is told of the first line
+// Open gives a writer to the file at path, which it makes where there is none; its
+// directory must exist. mask takes secrets out of texts; tell is told of the first line
 // that could not be written.
 func Open(path string, mask func(string) string, tell func(error)) (*Writer, error) {
 	w := &Writer{path: path, mask: mask, tell: tell}
-	if err := w.open(); err != nil {
+	if err := w.write(nil); err != nil {
 		return nil, fmt.Errorf("open the analytics file: %w", err)
 	}
 	return w, nil
-}
-
-func (w *Writer) open() error {
-	file, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
-	}
-	fi, err := file.Stat()
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	w.file, w.size = file, fi.Size()
-	if w.size == 0 {
-		return nil
-	}
-	last := make([]byte, 1)
-	if _, err := file.ReadAt(last, w.size-1); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	if last[0] == '\n' {
-		return nil
-	}
-	// A crash cut the last line; the next must not become part of it.
-	if _, err := file.WriteString("\n"); err != nil {
-		return errors.Join(err, file.Close())
-	}
-	w.size++
-	return nil
 }
 
 // Handle writes one event. What an agent says while it works is left out, and that
@@ -80,7 +50,14 @@ func (w *Writer) Handle(ev run.Event) {
 	if ev.Kind == run.EventAgentActivity || ev.Kind == run.EventGateStarted {
 		return
 	}
-	if err := w.write(w.masked(ev)); err != nil {
+	var line bytes.Buffer
+	enc := json.NewEncoder(&line)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(w.masked(ev))
+	if err == nil {
+		err = w.write(line.Bytes())
+	}
+	if err != nil {
 		w.once.Do(func() { w.tell(fmt.Errorf("write analytics: %w", err)) })
 	}
 }
@@ -104,48 +81,28 @@ func (w *Writer) masked(ev run.Event) run.Event {
 	return ev
 }
 
-func (w *Writer) write(ev run.Event) error {
-	var line bytes.Buffer
-	enc := json.NewEncoder(&line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(ev); err != nil {
-		return err
-	}
+// write appends a line.
+func (w *Writer) write(line []byte) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil {
-		return os.ErrClosed
-	}
-	if w.size > maxFile {
-		if err := w.rotate(); err != nil {
+	if fi, err := os.Stat(w.path); err == nil && fi.Size() > maxFile {
+		if err := os.Rename(w.path, w.path+".1"); err != nil {
 			return err
 		}
 	}
-	n, err := w.file.Write(line.Bytes()) // one call: the kernel appends it whole
-	w.size += int64(n)
-	return err
-}
-
-func (w *Writer) rotate() error {
-	err := w.file.Close()
-	w.file = nil
+	f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(w.path, w.path+".1"); err != nil {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	fi, err := f.Stat()
+	if err != nil {
 		return err
 	}
-	return w.open()
-}
-
-// Close closes the file. Events after that are lost, and told of.
-func (w *Writer) Close() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.file == nil {
-		return nil
+	last := []byte{'\n'}
+	if _, err := f.ReadAt(last, fi.Size()-1); err == nil && last[0] != '\n' {
+		line = append([]byte{'\n'}, line...) // a crash cut the last line; this must not become part of it
 	}
-	err := w.file.Close()
-	w.file = nil
+	_, err = f.Write(line) // one call: the kernel appends it whole
 	return err
 }

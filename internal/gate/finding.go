@@ -4,13 +4,13 @@ import "fmt"
 
 // Finding is something about a proposal that a person should look at.
 type Finding struct {
-	Path string
+	Path string `json:"path"`
 	// Rule names the kind of finding.
-	Rule string
+	Rule string `json:"rule"`
 	// Text is a sentence; it may hold names the agent chose.
-	Text string
+	Text string `json:"text"`
 	// Grave findings fail the attempt.
-	Grave bool
+	Grave bool `json:"grave,omitempty"`
 }
 
 // The rules of findings.

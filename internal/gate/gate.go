@@ -30,9 +30,6 @@ const (
 	Check Kind = "check"
 )
 
-// Kinds lists the kinds a person may write.
-func Kinds() []Kind { return []Kind{Test, Lint, Typecheck, Build, Secret, Check} }
-
 // DefaultTimeout bounds a gate that names no timeout of its own.
 const DefaultTimeout = 15 * time.Minute
 

@@ -1,8 +1,6 @@
 package handlers_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,19 +13,7 @@ import (
 
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/httpd"
-	"github.com/org/ralph-action/internal/store"
 )
-
-// nowhere keeps nothing.
-type nowhere struct{}
-
-func (nowhere) InTx(context.Context, func(tx *store.Tx) error) error { return errors.New("not kept") }
-
-func (nowhere) InsertDelivery(context.Context, *store.Tx, store.Delivery) (bool, error) {
-	return false, errors.New("not kept")
-}
-
-func (nowhere) Deliver(*store.Tx, string) {}
 
 // pipes is a listener in memory: what the other side has written was read.
 type pipes struct {
@@ -61,7 +47,7 @@ type flooded struct {
 // to read on, or was answered.
 func flood(t *testing.T, strangers int, header, body string) *flooded {
 	t.Helper()
-	h, err := handlers.New(handlers.Config{Secrets: []string{secret}, Inbox: nowhere{}, Queue: nowhere{}})
+	h, err := handlers.New(handlers.Config{Secrets: []string{secret}, Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

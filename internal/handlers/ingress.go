@@ -3,11 +3,7 @@ package handlers
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -28,12 +24,10 @@ const (
 	// 25 MB" (docs.github.com, webhook events and payloads).
 	MaxBody = 25 << 20
 
-	// smallBody is more than nearly all payloads have. Each request may hold so much
-	// before its body counts as large; smallBudget bounds these together, largeBudget
-	// the bodies that are larger. A body is held in memory before its signature can be
-	// checked, whoever sends it.
+	// smallBody is more than nearly all payloads have. A connection may hold so much
+	// before its body counts as large, and largeBudget bounds those together. A body is
+	// held in memory before its signature can be checked, whoever sends it.
 	smallBody   = 64 << 10
-	smallBudget = 512 * smallBody
 	largeBudget = 4 * MaxBody
 	// answerTimeout is less than the ten seconds GitHub waits for an answer,
 	// so that what goes wrong here is reported by us.
@@ -44,31 +38,16 @@ const (
 	headerEvent     = "X-GitHub-Event"
 	headerGUID      = "X-GitHub-Delivery"
 	headerSignature = "X-Hub-Signature-256"
-	signaturePrefix = "sha256="
 )
-
-// inbox stores accepted deliveries; *store.Store is one.
-type inbox interface {
-	InTx(ctx context.Context, f func(tx *store.Tx) error) error
-	InsertDelivery(ctx context.Context, tx *store.Tx, d store.Delivery) (fresh bool, err error)
-}
-
-// deliverer has a delivery worked once it is stored; *queue.Queue is one.
-type deliverer interface {
-	Deliver(tx *store.Tx, guid string)
-}
 
 // Config is what the ingress needs.
 type Config struct {
 	// Secrets are the webhook secrets that are valid now: one, or two while
 	// they are being changed. None, or an empty one, is refused.
 	Secrets []string
-	// Path is the URL path of the webhook; "" means DefaultPath.
-	Path string
-	// Inbox and Queue take what is accepted.
-	Inbox inbox
-	Queue deliverer
-	// Now is the clock; nil means time.Now.
+	// Keep stores what is accepted, and has it worked if it is new.
+	Keep func(context.Context, store.Delivery) error
+	// Now is the clock.
 	Now func() time.Time
 }
 
@@ -80,53 +59,37 @@ type Config struct {
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
 //	503  too many at once, or could not be stored; nothing was
+//
+// Who serves it bounds the connections.
 func New(cfg Config) (http.Handler, error) {
 	if len(cfg.Secrets) == 0 {
 		return nil, errors.New("webhook handler: no secret is configured; without one anybody could start runs")
 	}
-	if cfg.Inbox == nil || cfg.Queue == nil {
-		return nil, errors.New("webhook handler: no inbox or no queue")
-	}
-	if cfg.Path == "" {
-		cfg.Path = DefaultPath
-	}
-	if !strings.HasPrefix(cfg.Path, "/") || strings.ContainsAny(cfg.Path, "{} ") {
-		return nil, fmt.Errorf("webhook handler: %q is not a URL path", cfg.Path)
-	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-
-	in := &ingress{small: semaphore.NewWeighted(smallBudget), large: semaphore.NewWeighted(largeBudget)}
-	keep := &keeper{inbox: cfg.Inbox, queue: cfg.Queue, now: cfg.Now}
+	in := &ingress{large: semaphore.NewWeighted(largeBudget)}
 	for _, secret := range cfg.Secrets {
 		if strings.TrimSpace(secret) == "" {
 			return nil, errors.New("webhook handler: a secret is empty; without one anybody could start runs")
 		}
-		in.doors = append(in.doors, door{
-			secret: []byte(secret),
-			dispatch: githubapp.NewEventDispatcher([]githubapp.EventHandler{keep}, secret,
-				githubapp.WithErrorCallback(answerError),
-				githubapp.WithResponseCallback(answerAccepted)),
-		})
+		in.doors = append(in.doors, githubapp.NewEventDispatcher([]githubapp.EventHandler{keeper(cfg)}, secret,
+			githubapp.WithErrorCallback(func(_ http.ResponseWriter, r *http.Request, err error) {
+				*r.Context().Value(failure{}).(*error) = err //nolint:forcetypeassert // put there by ServeHTTP
+			}),
+			githubapp.WithResponseCallback(func(http.ResponseWriter, *http.Request, string, bool) {})))
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+cfg.Path, in)
+	mux.Handle("POST "+DefaultPath, in)
 	return mux, nil
 }
 
-// ingress reads and verifies, and hands what is genuine to the dispatcher that
-// was built for the secret that fits. (The dispatcher knows one secret, reads
-// bodies of any length, and would take SHA-1.)
-type ingress struct {
-	doors []door
-	// small and large bound the bytes of bodies.
-	small, large *semaphore.Weighted
-}
+// failure is the key of where a dispatcher's error goes.
+type failure struct{}
 
-type door struct {
-	secret   []byte
-	dispatch http.Handler
+// ingress reads, and hands what was sent to the dispatchers, each of which verifies with one
+// secret. (A dispatcher reads bodies of any length, and would take SHA-1.)
+type ingress struct {
+	doors []http.Handler
+	// large bounds the bytes of large bodies.
+	large *semaphore.Weighted
 }
 
 // ServeHTTP implements http.Handler.
@@ -135,16 +98,14 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 
 	// What the headers alone can tell is refused before anything is read.
-	if r.ContentLength > MaxBody {
+	switch encoding := r.Header.Get("Content-Encoding"); {
+	case r.ContentLength > MaxBody:
 		refuse(w, r, http.StatusRequestEntityTooLarge, "the payload is larger than GitHub sends")
 		return
-	}
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+	case encoding != "" && encoding != "identity":
 		refuse(w, r, http.StatusUnsupportedMediaType, "compressed payloads are not accepted")
 		return
-	}
-	signature, ok := parseSignature(r.Header.Get(headerSignature))
-	if !ok {
+	case !strings.HasPrefix(r.Header.Get(headerSignature), "sha256="): // no other hash is
 		refuse(w, r, http.StatusUnauthorized, "missing or malformed "+headerSignature)
 		return
 	}
@@ -158,115 +119,80 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, release, err := in.read(ctx, http.MaxBytesReader(w, r.Body, MaxBody), r.ContentLength)
-	if err != nil {
-		_, tooLong := errors.AsType[*http.MaxBytesError](err)
-		switch {
-		case tooLong:
-			refuse(w, r, http.StatusRequestEntityTooLarge, "the payload is larger than GitHub sends")
-		case errors.Is(err, errBusy):
-			refuse(w, r, http.StatusServiceUnavailable, err.Error())
-		default:
-			refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
-		}
-		return
-	}
 	defer release()
-
-	dispatch := in.match(body, signature)
-	if dispatch == nil {
-		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
+	_, tooLong := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case tooLong:
+		refuse(w, r, http.StatusRequestEntityTooLarge, "the payload is larger than GitHub sends")
+		return
+	case errors.Is(err, errBusy):
+		refuse(w, r, http.StatusServiceUnavailable, err.Error())
+		return
+	case err != nil:
+		refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
 		return
 	}
-	if r.Header.Get(headerEvent) == "" || !validGUID(r.Header.Get(headerGUID)) {
+	switch {
+	case r.Header.Get(headerEvent) == "" || !validGUID(r.Header.Get(headerGUID)):
 		refuse(w, r, http.StatusBadRequest, "missing "+headerEvent+" or "+headerGUID)
 		return
-	}
-	if !saysWhatItIs(r.Header.Get("Content-Type"), body) {
+	case !saysWhatItIs(r.Header.Get("Content-Type"), body):
 		refuse(w, r, http.StatusBadRequest, "the payload is not of the type that it is said to be")
 		return
 	}
-	r = r.WithContext(ctx)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	dispatch.ServeHTTP(w, r)
+	err = in.dispatch(ctx, w, r, body)
+	bad, ok := errors.AsType[*badPayloadError](err)
+	_, unsigned := errors.AsType[githubapp.ValidationError](err)
+	switch {
+	case unsigned:
+		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
+	case ok:
+		refuse(w, r, bad.status, bad.reason)
+	case err != nil:
+		zerolog.Ctx(r.Context()).Error().Err(err).Msg("webhook could not be stored")
+		http.Error(w, "the delivery could not be stored", http.StatusServiceUnavailable)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// dispatch has the door whose secret fits verify and keep a body.
+func (in *ingress) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, body []byte) (err error) {
+	for _, door := range in.doors {
+		err = nil
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		door.ServeHTTP(w, r.WithContext(context.WithValue(ctx, failure{}, &err)))
+		if _, unsigned := errors.AsType[githubapp.ValidationError](err); !unsigned {
+			return err
+		}
+	}
+	return err
 }
 
 var errBusy = errors.New("too many payloads at once")
 
 // read reads a body of that length, -1 where it is not told. release is to be called
-// once the body is not needed any longer; there is none on an error.
+// once the body is not needed any longer.
 func (in *ingress) read(ctx context.Context, r io.Reader, length int64) (body []byte, release func(), err error) {
-	var held []func()
-	free := func() {
-		for _, release := range held {
-			release()
-		}
+	head, err := io.ReadAll(io.LimitReader(r, smallBody))
+	if err != nil || len(head) < smallBody {
+		return head, func() {}, err
 	}
-	defer func() {
-		if err != nil {
-			free()
-		}
-	}()
-	hold := func(of *semaphore.Weighted, size int64) error {
-		if of.Acquire(ctx, size) != nil {
-			return errBusy
-		}
-		held = append(held, func() { of.Release(size) })
-		return nil
-	}
+	// Only who has sent that much may hold more: a length alone is a claim.
 	size := length
 	if size < 0 {
 		size = 2 * MaxBody // a buffer that grows is copied
 	}
-	begin := min(size, smallBody)
-	if err := hold(in.small, begin); err != nil {
-		return nil, nil, err
+	if in.large.Acquire(ctx, size) != nil {
+		return nil, func() {}, errBusy
 	}
-	body = make([]byte, begin)
-	n, err := io.ReadFull(r, body)
-	if length < 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
-		return body[:n], free, nil
-	}
-	if err != nil || size == begin {
-		return body, free, err
-	}
-	// Only who has sent that much may hold more: a length alone is a claim.
-	if err := hold(in.large, size); err != nil {
-		return nil, nil, err
-	}
-	if length >= 0 {
-		body = append(make([]byte, 0, length), body...)
-		_, err = io.ReadFull(r, body[n:length])
-		return body[:length], free, err
-	}
-	buf := bytes.NewBuffer(body)
+	buf := bytes.NewBuffer(make([]byte, 0, max(length, smallBody)+bytes.MinRead))
+	buf.Write(head)
 	_, err = buf.ReadFrom(r)
-	return buf.Bytes(), free, err
+	return buf.Bytes(), func() { in.large.Release(size) }, err
 }
 
-// match returns the dispatcher of the secret the body was signed with, or nil.
-func (in *ingress) match(body, signature []byte) http.Handler {
-	for _, d := range in.doors {
-		mac := hmac.New(sha256.New, d.secret)
-		mac.Write(body) // never fails, says hash.Hash
-		if hmac.Equal(mac.Sum(nil), signature) {
-			return d.dispatch
-		}
-	}
-	return nil
-}
-
-// parseSignature reads "sha256=" and 64 hexadecimal digits. No other hash is
-// accepted, although the dispatcher would.
-func parseSignature(header string) ([]byte, bool) {
-	digits, ok := strings.CutPrefix(header, signaturePrefix)
-	if !ok {
-		return nil, false
-	}
-	sum, err := hex.DecodeString(digits)
-	return sum, err == nil && len(sum) == sha256.Size
-}
-
-// saysWhatItIs says whether a body, of which the signature holds, is of a type that
+// saysWhatItIs says whether a body, is of a type that
 // GitHub sends: JSON, or a form with one field. The type is a header, which nobody
 // signs, and the dispatcher would find a form in any text: in JSON with words of a
 // stranger's in it, one that the stranger has made.
@@ -296,23 +222,4 @@ func validGUID(guid string) bool {
 func refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	zerolog.Ctx(r.Context()).Warn().Int("status", status).Str("reason", why).Msg("webhook refused")
 	http.Error(w, why, status)
-}
-
-// answerAccepted is the dispatcher's answer to what went well.
-func answerAccepted(w http.ResponseWriter, _ *http.Request, _ string, _ bool) {
-	w.WriteHeader(http.StatusAccepted)
-}
-
-// answerError is the dispatcher's answer to what did not.
-func answerError(w http.ResponseWriter, r *http.Request, err error) {
-	if bad, ok := errors.AsType[*badPayloadError](err); ok {
-		refuse(w, r, bad.status, bad.reason)
-		return
-	}
-	if bad, ok := errors.AsType[githubapp.ValidationError](err); ok {
-		refuse(w, r, http.StatusBadRequest, bad.Error())
-		return
-	}
-	zerolog.Ctx(r.Context()).Error().Err(err).Msg("webhook could not be stored")
-	http.Error(w, "the delivery could not be stored", http.StatusServiceUnavailable)
 }

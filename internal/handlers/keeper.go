@@ -7,22 +7,13 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"time"
-
-	"github.com/palantir/go-githubapp/githubapp"
 
 	"github.com/org/ralph-action/internal/store"
 )
 
 // keeper is the dispatcher's only handler: it puts deliveries into the store in place of
 // handling them on the spot.
-type keeper struct {
-	inbox inbox
-	queue deliverer
-	now   func() time.Time
-}
-
-var _ githubapp.EventHandler = (*keeper)(nil)
+type keeper Config
 
 // badPayloadError is a genuine request whose payload is of no use.
 type badPayloadError struct {
@@ -45,10 +36,10 @@ type envelope struct {
 }
 
 // Handles implements githubapp.EventHandler.
-func (k *keeper) Handles() []string { return eventNames() }
+func (k keeper) Handles() []string { return eventNames() }
 
 // Handle implements githubapp.EventHandler: it returns nil once the delivery is on disk.
-func (k *keeper) Handle(ctx context.Context, event, guid string, payload []byte) error {
+func (k keeper) Handle(ctx context.Context, event, guid string, payload []byte) error {
 	if nestsTooDeep(payload) {
 		return &badPayloadError{http.StatusRequestEntityTooLarge, "the payload nests deeper than GitHub's do"}
 	}
@@ -59,7 +50,7 @@ func (k *keeper) Handle(ctx context.Context, event, guid string, payload []byte)
 	if !Handles(event, env.Action) {
 		return nil
 	}
-	delivery := store.Delivery{
+	err := k.Keep(ctx, store.Delivery{
 		GUID:         guid,
 		Event:        event,
 		Action:       env.Action,
@@ -67,14 +58,7 @@ func (k *keeper) Handle(ctx context.Context, event, guid string, payload []byte)
 		RepoNode:     env.Repository.NodeID,
 		Body:         payload,
 		Digest:       digest(event, payload),
-		ReceivedAt:   k.now(),
-	}
-	err := k.inbox.InTx(ctx, func(tx *store.Tx) error {
-		fresh, err := k.inbox.InsertDelivery(ctx, tx, delivery)
-		if err == nil && fresh {
-			k.queue.Deliver(tx, guid)
-		}
-		return err
+		ReceivedAt:   k.Now(),
 	})
 	if err != nil {
 		return fmt.Errorf("store delivery %s: %w", guid, err)

@@ -68,8 +68,7 @@ func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Nex
 			"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
 		return next, true, err
 	}
-	why := "The last call said that the task is done, but changed no file. No calls are left to verify that. If it was " +
-		"done before, name the place, such as `path/to/file.go:12`."
+	why := "The last call said that the task is done, but changed no file and named no line of a file where it was done before."
 	if s.Proposal.Note != "" {
 		why += " Also: " + s.Proposal.Note + "."
 	}

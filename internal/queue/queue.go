@@ -125,9 +125,15 @@ func New(due Due, log zerolog.Logger) *Queue {
 	return q
 }
 
-// Deliver has a webhook worked once tx, which stores it, is committed.
-func (q *Queue) Deliver(tx *store.Tx, guid string) {
-	tx.AfterCommit(func() { q.wake(item{delivery: guid}) })
+// Keep stores a webhook, and has it worked if it is new.
+func (q *Queue) Keep(ctx context.Context, st *store.Store, d store.Delivery) error {
+	return st.InTx(ctx, func(tx *store.Tx) error {
+		fresh, err := st.InsertDelivery(ctx, tx, d)
+		if err == nil && fresh {
+			tx.AfterCommit(func() { q.wake(item{delivery: d.GUID}) })
+		}
+		return err
+	})
 }
 
 // Wake has a run ticked once tx, which writes what the run is to see, is committed; where tx

@@ -11,8 +11,3 @@ const (
 	// NoticeNeedsHuman is a finish after which a person has to do something.
 	NoticeNeedsHuman Notice = "needs_human"
 )
-
-// Notices are all of them.
-func Notices() []Notice {
-	return []Notice{NoticeStart, NoticeProgress, NoticeFinish, NoticeNeedsHuman}
-}

@@ -2,9 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"time"
 )
 
@@ -35,103 +32,51 @@ type Delivery struct {
 // InsertDelivery stores d as accepted. fresh is false, and nothing is changed,
 // where a delivery with the same GUID or the same digest was accepted before.
 func (s *Store) InsertDelivery(ctx context.Context, tx *Tx, d Delivery) (fresh bool, err error) {
-	res, err := tx.ExecContext(ctx, `
+	n, err := change(ctx, tx, "insert delivery "+d.GUID, `
 		INSERT INTO deliveries (guid, event, action, installation_id, repo_node, body, digest, received_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`,
 		d.GUID, d.Event, d.Action, d.Installation, d.RepoNode, blob(d.Body), blob(d.Digest), micros(d.ReceivedAt))
-	if err != nil {
-		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("insert delivery %s: %w", d.GUID, err)
-	}
-	return n == 1, nil
+	return n == 1, err
 }
 
 // Delivery returns the delivery with this GUID, or ErrNotFound.
 func (s *Store) Delivery(ctx context.Context, guid string) (Delivery, error) {
-	d := Delivery{GUID: guid}
-	var received, processed int64
-	err := s.reader.QueryRowContext(ctx, `
+	return one(ctx, s.reader, "delivery "+guid, func(scan func(...any) error) (Delivery, error) {
+		d := Delivery{GUID: guid}
+		var received, processed int64
+		err := scan(&d.Event, &d.Action, &d.Installation, &d.RepoNode, &d.Body, &d.Digest, &received, &processed, &d.Outcome)
+		d.Body, d.Digest = filled(d.Body), filled(d.Digest)
+		d.ReceivedAt, d.ProcessedAt = fromMicros(received), fromMicros(processed)
+		return d, err
+	}, `
 		SELECT event, action, installation_id, repo_node, body, digest, received_at, processed_at, outcome
-		FROM deliveries WHERE guid = ?`, guid).
-		Scan(&d.Event, &d.Action, &d.Installation, &d.RepoNode, &d.Body, &d.Digest, &received, &processed, &d.Outcome)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, ErrNotFound)
-	}
-	if err != nil {
-		return Delivery{}, fmt.Errorf("delivery %s: %w", guid, err)
-	}
-	d.Body, d.Digest = filled(d.Body), filled(d.Digest)
-	d.ReceivedAt, d.ProcessedAt = fromMicros(received), fromMicros(processed)
-	return d, nil
+		FROM deliveries WHERE guid = ?`, guid)
 }
 
 // Since is since when the store knows what happened, as far back as is kept: when it took its
 // first webhook or made its first run. The zero time says that it is new.
 func (s *Store) Since(ctx context.Context) (time.Time, error) {
-	var at int64
-	if err := s.reader.QueryRowContext(ctx, `
+	at, err := one(ctx, s.reader, "look for the first webhook", column[int64], `
 		SELECT coalesce(min(at), 0) FROM (SELECT min(received_at) AS at FROM deliveries
-			UNION ALL SELECT min(created_at) FROM runs)`).Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("look for the first webhook: %w", err)
-	}
-	return fromMicros(at), nil
+			UNION ALL SELECT min(created_at) FROM runs)`)
+	return fromMicros(at), err
 }
 
 // MarkDelivery records that the delivery is dealt with, and how. The first
 // outcome stays: a worker that comes late changes nothing.
 func (s *Store) MarkDelivery(ctx context.Context, tx *Tx, guid, outcome string, now time.Time) error {
-	res, err := tx.ExecContext(ctx, `
+	return changeOne(ctx, tx, "mark delivery "+guid, `
 		UPDATE deliveries
 		SET outcome      = CASE processed_at WHEN 0 THEN ? ELSE outcome END,
 		    processed_at = CASE processed_at WHEN 0 THEN ? ELSE processed_at END
 		WHERE guid = ?`, outcome, micros(now), guid)
-	if err != nil {
-		return fmt.Errorf("mark delivery %s: %w", guid, err)
-	}
-	return mustAffect(res, "mark delivery "+guid, ErrNotFound)
 }
 
 // OldestWaiting is when the oldest delivery was accepted that nobody has dealt with,
 // the zero time where none waits.
 func (s *Store) OldestWaiting(ctx context.Context) (time.Time, error) {
-	var at int64
-	err := s.reader.QueryRowContext(ctx, `SELECT coalesce(min(received_at), 0) FROM deliveries WHERE processed_at = 0`).Scan(&at)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("look for waiting deliveries: %w", err)
-	}
-	return fromMicros(at), nil
-}
-
-// texts runs a query of one text column.
-func texts[T ~string](ctx context.Context, db rowsQueryer, query string, args ...any) (_ []T, err error) {
-	rows, err := db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []T
-	for rows.Next() {
-		var t T
-		if err := rows.Scan(&t); err != nil {
-			return nil, err
-		}
-		out = append(out, t)
-	}
-	return out, rows.Err()
-}
-
-// mustAffect turns an update of no row into the error missing.
-func mustAffect(res sql.Result, op string, missing error) error {
-	n, err := res.RowsAffected()
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	if n == 0 {
-		return fmt.Errorf("%s: %w", op, missing)
-	}
-	return nil
+	at, err := one(ctx, s.reader, "look for waiting deliveries", column[int64],
+		`SELECT coalesce(min(received_at), 0) FROM deliveries WHERE processed_at = 0`)
+	return fromMicros(at), err
 }

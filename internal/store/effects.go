@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -43,12 +42,10 @@ const effectColumns = `key, run_id, kind, intent, status, result, created_at`
 func scanEffect(scan func(...any) error) (Effect, error) {
 	var e Effect
 	var created int64
-	if err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created); err != nil {
-		return Effect{}, err
-	}
+	err := scan(&e.Key, &e.Run, &e.Kind, &e.Intent, &e.Status, &e.Result, &created)
 	e.Intent, e.Result = filled(e.Intent), filled(e.Result)
 	e.CreatedAt = fromMicros(created)
-	return e, nil
+	return e, err
 }
 
 // BeginEffect records that an effect is about to happen and returns its row:
@@ -58,15 +55,11 @@ func (s *Store) BeginEffect(
 ) (Effect, error) {
 	var e Effect
 	err := s.InTx(ctx, func(tx *Tx) error {
-		res, err := tx.ExecContext(ctx, `
+		n, err := change(ctx, tx, "record it", `
 			INSERT INTO effects (key, run_id, kind, intent, status, result, created_at)
 			VALUES (?, ?, ?, ?, 'intended', ?, ?)
 			ON CONFLICT (key) DO NOTHING`,
 			key, id, kind, blob(intent), blob(nil), micros(now))
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
 		if err != nil {
 			return err
 		}
@@ -86,36 +79,15 @@ func (s *Store) BeginEffect(
 // FinishEffect records that an effect happened, and what came of it. The first
 // result stays. An effect that was never begun is ErrNotFound.
 func (s *Store) FinishEffect(ctx context.Context, key string, result []byte) error {
-	res, err := s.writer.ExecContext(ctx, `
+	return changeOne(ctx, s.writer, "finish effect "+key, `
 		UPDATE effects
 		SET result = CASE status WHEN 'intended' THEN ? ELSE result END,
 		    status = 'done'
 		WHERE key = ?`, blob(result), key)
-	op := "finish effect " + key
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return mustAffect(res, op, ErrNotFound)
 }
 
 // Effects returns the effects of a run, in the order they were intended.
-func (s *Store) Effects(ctx context.Context, id run.ID) (_ []Effect, err error) {
-	rows, err := s.reader.QueryContext(ctx, `
+func (s *Store) Effects(ctx context.Context, id run.ID) ([]Effect, error) {
+	return list(ctx, s.reader, fmt.Sprintf("effects of run %s", id), scanEffect, `
 		SELECT `+effectColumns+` FROM effects WHERE run_id = ? ORDER BY created_at, rowid`, id)
-	if err != nil {
-		return nil, fmt.Errorf("effects of run %s: %w", id, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []Effect
-	for rows.Next() {
-		e, err := scanEffect(rows.Scan)
-		if err != nil {
-			return nil, fmt.Errorf("effects of run %s: %w", id, err)
-		}
-		out = append(out, e)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("effects of run %s: %w", id, err)
-	}
-	return out, nil
 }

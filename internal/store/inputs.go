@@ -112,31 +112,13 @@ func (s *Store) AddInput(ctx context.Context, tx *Tx, in Input) (id int64, fresh
 
 // PendingInputs are the inputs of an issue that no run has taken in yet, in the
 // order in which they came; of the given kinds, or of all where none is given.
-func (s *Store) PendingInputs(
-	ctx context.Context, repoNode string, issue int, kinds ...InputKind,
-) (_ []Input, err error) {
+func (s *Store) PendingInputs(ctx context.Context, repoNode string, issue int, kinds ...InputKind) ([]Input, error) {
 	of, args := among("kind", kinds)
 	// #nosec G202 -- what is put in is of among, which writes marks alone
-	rows, err := s.reader.QueryContext(ctx, `
+	return list(ctx, s.reader, fmt.Sprintf("pending inputs of issue %d", issue), scanInput, `
 		SELECT `+inputColumns+` FROM inputs
 		WHERE repo_node = ? AND issue_number = ? AND state = 'pending' AND `+of+` ORDER BY id`,
 		append([]any{repoNode, issue}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []Input
-	for rows.Next() {
-		in, err := scanInput(rows.Scan)
-		if err != nil {
-			return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
-		}
-		out = append(out, in)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("pending inputs of issue %d: %w", issue, err)
-	}
-	return out, nil
 }
 
 // among is the condition that a column has one of some values, and the values as
@@ -154,28 +136,17 @@ func among[T ~string](column string, values []T) (string, []any) {
 
 // InputBySource returns what came from a source, or ErrNotFound.
 func (s *Store) InputBySource(ctx context.Context, repoNode, source string) (Input, error) {
-	in, err := scanInput(s.reader.QueryRowContext(ctx, `
-		SELECT `+inputColumns+` FROM inputs WHERE repo_node = ? AND source = ?`, repoNode, source).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Input{}, fmt.Errorf("input %s: %w", source, ErrNotFound)
-	}
-	if err != nil {
-		return Input{}, fmt.Errorf("input %s: %w", source, err)
-	}
-	return in, nil
+	return one(ctx, s.reader, "input "+source, scanInput,
+		`SELECT `+inputColumns+` FROM inputs WHERE repo_node = ? AND source = ?`, repoNode, source)
 }
 
 // LaterInput says whether one of the given outcomes was recorded for an input
 // of the same issue that was said after in, and is done.
-func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (later bool, err error) {
+func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (bool, error) {
 	of, args := among("outcome", outcomes)
-	err = s.reader.QueryRowContext(ctx, `
+	return one(ctx, s.reader, "look for later inputs", column[bool], `
 		SELECT EXISTS (SELECT 1 FROM inputs WHERE repo_node = ? AND issue_number = ? AND kind = ? AND source_id > ? AND state = 'done'
-			AND `+of+`)`, append([]any{in.RepoNode, in.Issue, in.Kind, in.SourceID}, args...)...).Scan(&later)
-	if err != nil {
-		return false, fmt.Errorf("look for later inputs: %w", err)
-	}
-	return later, nil
+			AND `+of+`)`, append([]any{in.RepoNode, in.Issue, in.Kind, in.SourceID}, args...)...)
 }
 
 // SettleInput records what became of a pending input. One that is settled stays
@@ -183,17 +154,10 @@ func (s *Store) LaterInput(ctx context.Context, in Input, outcomes ...string) (l
 func (s *Store) SettleInput(
 	ctx context.Context, tx *Tx, id int64, state InputState, outcome string, by run.ID,
 ) (settled bool, err error) {
-	res, err := tx.ExecContext(ctx, `
+	n, err := change(ctx, tx, fmt.Sprintf("settle input %d", id), `
 		UPDATE inputs SET state = ?, outcome = ?, run_id = ? WHERE id = ? AND state = 'pending'`,
 		state, outcome, by, id)
-	if err != nil {
-		return false, fmt.Errorf("settle input %d: %w", id, err)
-	}
-	n, err := res.RowsAffected()
-	if err != nil {
-		return false, fmt.Errorf("settle input %d: %w", id, err)
-	}
-	return n == 1, nil
+	return n == 1, err
 }
 
 // InputCount counts what was said since a time: by a person anywhere, or by
@@ -207,19 +171,12 @@ type InputCount struct {
 }
 
 // CountInputs counts the inputs that c describes, refused ones included.
-func (s *Store) CountInputs(ctx context.Context, c InputCount) (n int, err error) {
+func (s *Store) CountInputs(ctx context.Context, c InputCount) (int, error) {
 	of, args := among("kind", c.Kinds)
-	if c.AuthorID != 0 {
-		err = s.reader.QueryRowContext(ctx, `
-			SELECT count(*) FROM inputs WHERE received_at > ? AND author_id = ? AND `+of,
-			append([]any{micros(c.Since), c.AuthorID}, args...)...).Scan(&n)
-	} else {
-		err = s.reader.QueryRowContext(ctx, `
-			SELECT count(*) FROM inputs WHERE received_at > ? AND repo_node = ? AND issue_number = ? AND `+of,
-			append([]any{micros(c.Since), c.RepoNode, c.Issue}, args...)...).Scan(&n)
+	about, by := `author_id = ?`, []any{micros(c.Since), c.AuthorID}
+	if c.AuthorID == 0 {
+		about, by = `repo_node = ? AND issue_number = ?`, []any{micros(c.Since), c.RepoNode, c.Issue}
 	}
-	if err != nil {
-		return 0, fmt.Errorf("count inputs: %w", err)
-	}
-	return n, nil
+	return one(ctx, s.reader, "count inputs", column[int],
+		`SELECT count(*) FROM inputs WHERE received_at > ? AND `+about+` AND `+of, append(by, args...)...)
 }

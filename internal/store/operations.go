@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/org/ralph-action/internal/run"
@@ -22,32 +20,24 @@ type Backlog struct {
 }
 
 // Backlog says what waits.
-func (s *Store) Backlog(ctx context.Context) (_ Backlog, err error) {
-	b := Backlog{Runs: map[run.Phase]int64{}}
-	var oldest int64
-	if err := s.reader.QueryRowContext(ctx, `SELECT count(*), coalesce(min(received_at), 0) FROM deliveries WHERE processed_at = 0`).
-		Scan(&b.Waiting, &oldest); err != nil {
-		return b, fmt.Errorf("look what waits: %w", err)
+func (s *Store) Backlog(ctx context.Context) (b Backlog, err error) {
+	op := "look what waits"
+	if b.Waiting, err = one(ctx, s.reader, op, column[int64], `SELECT count(*) FROM deliveries WHERE processed_at = 0`); err != nil {
+		return b, err
 	}
-	b.Oldest = fromMicros(oldest)
-	if err := s.reader.QueryRowContext(ctx, `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`).
-		Scan(&b.Bytes); err != nil {
-		return b, fmt.Errorf("look for the size of the database: %w", err)
+	if b.Oldest, err = s.OldestWaiting(ctx); err != nil {
+		return b, err
 	}
-	rows, err := s.reader.QueryContext(ctx, `SELECT phase, count(*) FROM runs WHERE active = 1 GROUP BY phase`)
+	b.Bytes, err = one(ctx, s.reader, op, column[int64], `SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()`)
 	if err != nil {
-		return b, fmt.Errorf("count runs: %w", err)
+		return b, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var phase run.Phase
-		var n int64
-		if err := rows.Scan(&phase, &n); err != nil {
-			return b, fmt.Errorf("count runs: %w", err)
-		}
-		b.Runs[phase] = n
+	b.Runs = map[run.Phase]int64{}
+	phases, err := list(ctx, s.reader, op, column[run.Phase], `SELECT phase FROM runs WHERE active = 1`)
+	for _, phase := range phases {
+		b.Runs[phase]++
 	}
-	return b, rows.Err()
+	return b, err
 }
 
 // RecentRuns returns the newest runs, ended or not, oldest first, at most limit.

@@ -28,7 +28,7 @@ func (s *Store) RunsOfCheckout(ctx context.Context, checkout string) ([]Run, err
 // before, with what was noted of them.
 func (s *Store) ReplaceRun(ctx context.Context, r Run) error {
 	err := s.InTx(ctx, func(tx *Tx) error {
-		ids, err := texts[run.ID](ctx, tx, `SELECT id FROM runs `+ofPlan, r.RepoNode, r.IssueNode)
+		ids, err := list(ctx, tx, "earlier runs", column[run.ID], `SELECT id FROM runs `+ofPlan, r.RepoNode, r.IssueNode)
 		if err != nil {
 			return err
 		}

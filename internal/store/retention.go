@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -74,7 +73,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) (Pruned, error) {
 // dropRows removes the rows that a statement chooses by an age and a number.
 func dropRows(query string, before any) func(ctx context.Context, tx *Tx) (int64, error) {
 	return func(ctx context.Context, tx *Tx) (int64, error) {
-		return changed(tx.ExecContext(ctx, query, before, pruneBatch))
+		return change(ctx, tx, "old rows", query, before, pruneBatch)
 	}
 }
 
@@ -82,7 +81,7 @@ func dropRows(query string, before any) func(ctx context.Context, tx *Tx) (int64
 // place it would keep the page that its body needed nearly empty, and the file twice as
 // large.
 func dropBodies(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
-	guids, err := texts[string](ctx, tx, `SELECT guid FROM deliveries
+	guids, err := list(ctx, tx, "bodies", column[string], `SELECT guid FROM deliveries
 		WHERE processed_at > 0 AND processed_at < ? AND length(body) > 0 LIMIT ?`, micros(before), pruneBatch)
 	if err != nil {
 		return 0, err
@@ -100,7 +99,7 @@ func dropBodies(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
 // dropRuns removes runs with their effects, what they took in of what people said, and what
 // their requests cost. What the runs of an issue cost together goes with the last of them.
 func dropRuns(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
-	ids, err := texts[run.ID](ctx, tx, `SELECT id FROM runs WHERE active = 0 AND ended_at < ? LIMIT ?`, micros(before),
+	ids, err := list(ctx, tx, "old runs", column[run.ID], `SELECT id FROM runs WHERE active = 0 AND ended_at < ? LIMIT ?`, micros(before),
 		pruneBatch)
 	if err != nil {
 		return 0, err
@@ -122,12 +121,4 @@ func dropRuns(ctx context.Context, tx *Tx, before time.Time) (int64, error) {
 		}
 	}
 	return int64(len(ids)), nil
-}
-
-// changed is how many rows a statement changed.
-func changed(res sql.Result, err error) (int64, error) {
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -43,53 +41,30 @@ const runColumns = `id, repo_owner, repo_name, repo_node, installation_id, issue
 	phase, end_reason, state, cancel_requested_at, cancel_by,
 	pull_number, created_at, updated_at`
 
-// runRow is the stored form of a Run.
-type runRow struct {
-	Run
-	cancelAt, createdAt, updatedAt int64
-}
-
-func (r *runRow) scan(scan func(...any) error) (err error) {
+func scanRun(scan func(...any) error) (r Run, err error) {
+	var cancel, created, updated int64
 	if err := scan(&r.ID, &r.RepoOwner, &r.RepoName, &r.RepoNode, &r.Installation, &r.IssueNumber, &r.IssueNode,
-		&r.Phase, &r.EndReason, &r.State, &r.cancelAt, &r.CancelBy,
-		&r.PullNumber, &r.createdAt, &r.updatedAt); err != nil {
-		return err
+		&r.Phase, &r.EndReason, &r.State, &cancel, &r.CancelBy, &r.PullNumber, &created, &updated); err != nil {
+		return Run{}, err
 	}
+	r.CancelRequestedAt, r.CreatedAt, r.UpdatedAt = fromMicros(cancel), fromMicros(created), fromMicros(updated)
 	r.State, err = unpacked(filled(r.State))
-	return err
-}
-
-func (r *runRow) toRun() Run {
-	out := r.Run
-	out.CancelRequestedAt = fromMicros(r.cancelAt)
-	out.CreatedAt = fromMicros(r.createdAt)
-	out.UpdatedAt = fromMicros(r.updatedAt)
-	return out
+	return r, err
 }
 
 // CreateRun stores a new run. The fields of cancel are left empty whatever r says. It returns ErrRunActive where the issue has a run that is
 // not at its end: an issue has at most one.
 func (s *Store) CreateRun(ctx context.Context, tx *Tx, r Run) error {
-	res, err := tx.ExecContext(ctx, `
+	op := fmt.Sprintf("create run %s for issue %d", r.ID, r.IssueNumber)
+	n, err := change(ctx, tx, op, `
 		INSERT INTO runs (id, repo_owner, repo_name, repo_node, installation_id, issue_number, issue_node,
 			phase, active, end_reason, state, pull_number, created_at, updated_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO NOTHING`,
+		ON CONFLICT (repo_node, issue_number, iif(issue_number = 0, issue_node, '')) WHERE active = 1 DO NOTHING`,
 		r.ID, r.RepoOwner, r.RepoName, r.RepoNode, r.Installation, r.IssueNumber, r.IssueNode,
 		r.Phase, active(r.Phase), r.EndReason, blob(r.State), r.PullNumber, micros(r.CreatedAt), micros(r.CreatedAt))
-	if err != nil {
-		return fmt.Errorf("create run %s: %w", r.ID, err)
-	}
-	err = mustAffect(res, fmt.Sprintf("create run %s for issue %d", r.ID, r.IssueNumber), ErrRunActive)
-	if !errors.Is(err, ErrRunActive) {
-		return err
-	}
-	var twice bool
-	if qerr := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?)`, r.ID).Scan(&twice); qerr != nil {
-		return fmt.Errorf("create run %s: %w", r.ID, qerr)
-	}
-	if twice {
-		return fmt.Errorf("create run %s: there is a run with this id", r.ID)
+	if err == nil && n == 0 {
+		return fmt.Errorf("%s: %w", op, ErrRunActive)
 	}
 	return err
 }
@@ -137,57 +112,34 @@ func (s *Store) RunBefore(ctx context.Context, repoNode string, issue int, id ru
 }
 
 // FirstRun says whether no run of a repository came before this one, as far back as is kept.
-func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (first bool, err error) {
-	err = s.reader.QueryRowContext(ctx, `
-		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ?1 AND rowid < (SELECT rowid FROM runs WHERE id = ?2))`, repoNode, id).Scan(&first)
-	if err != nil {
-		return false, fmt.Errorf("look for runs before %s: %w", id, err)
-	}
-	return first, nil
+func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (bool, error) {
+	return one(ctx, s.reader, fmt.Sprintf("look for runs before %s", id), column[bool], `
+		SELECT NOT EXISTS (SELECT 1 FROM runs WHERE repo_node = ?1 AND rowid < (SELECT rowid FROM runs WHERE id = ?2))`, repoNode, id)
 }
 
 // RunsSince counts the runs of an issue that were made after a time.
-func (s *Store) RunsSince(ctx context.Context, repoNode string, issue int, since time.Time) (n int, err error) {
-	err = s.reader.QueryRowContext(ctx, `
-		SELECT count(*) FROM runs WHERE repo_node = ? AND issue_number = ? AND created_at > ?`, repoNode, issue, micros(since)).Scan(&n)
-	if err != nil {
-		return 0, fmt.Errorf("count runs of issue %d: %w", issue, err)
-	}
-	return n, nil
+func (s *Store) RunsSince(ctx context.Context, repoNode string, issue int, since time.Time) (int, error) {
+	return one(ctx, s.reader, fmt.Sprintf("count runs of issue %d", issue), column[int], `
+		SELECT count(*) FROM runs WHERE repo_node = ? AND issue_number = ? AND created_at > ?`, repoNode, issue, micros(since))
 }
 
 // NotePull records the pull request that a run works on.
 func (s *Store) NotePull(ctx context.Context, tx *Tx, id run.ID, pull int) error {
-	res, err := tx.ExecContext(ctx, `UPDATE runs SET pull_number = ? WHERE id = ?`, pull, id)
-	if err != nil {
-		return fmt.Errorf("note pull request of run %s: %w", id, err)
-	}
-	return mustAffect(res, "note pull request of run "+string(id), ErrNotFound)
+	return changeOne(ctx, tx, "note pull request of run "+string(id), `UPDATE runs SET pull_number = ? WHERE id = ?`, pull, id)
 }
 
 // RenameRepo makes every run of a repository know it by another name, and by
 // another installation where that is not 0.
 func (s *Store) RenameRepo(ctx context.Context, tx *Tx, repoNode, owner, name string, installation int64) error {
-	_, err := tx.ExecContext(ctx, `
+	_, err := change(ctx, tx, "rename repository "+owner+"/"+name, `
 		UPDATE runs SET repo_owner = ?, repo_name = ?,
 			installation_id = coalesce(nullif(?, 0), installation_id)
 		WHERE repo_node = ?`, owner, name, installation, repoNode)
-	if err != nil {
-		return fmt.Errorf("rename repository %s/%s: %w", owner, name, err)
-	}
-	return nil
+	return err
 }
 
 func (s *Store) oneRun(ctx context.Context, op, where string, args ...any) (Run, error) {
-	var row runRow
-	err := row.scan(s.reader.QueryRowContext(ctx, `SELECT `+runColumns+` FROM runs `+where, args...).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Run{}, fmt.Errorf("%s: %w", op, ErrNotFound)
-	}
-	if err != nil {
-		return Run{}, fmt.Errorf("%s: %w", op, err)
-	}
-	return row.toRun(), nil
+	return one(ctx, s.reader, op, scanRun, `SELECT `+runColumns+` FROM runs `+where, args...)
 }
 
 // ActiveRuns returns every run that is not at its end, oldest first.
@@ -195,39 +147,21 @@ func (s *Store) ActiveRuns(ctx context.Context) ([]Run, error) {
 	return s.runs(ctx, "active runs", `SELECT `+runColumns+` FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
 }
 
-func (s *Store) runs(ctx context.Context, op, query string, args ...any) (_ []Run, err error) {
-	rows, err := s.reader.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	var out []Run
-	for rows.Next() {
-		var row runRow
-		if err := row.scan(rows.Scan); err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
-		}
-		out = append(out, row.toRun())
-	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return out, nil
+func (s *Store) runs(ctx context.Context, op, query string, args ...any) ([]Run, error) {
+	return list(ctx, s.reader, op, scanRun, query, args...)
 }
 
 // Due lists what there is to work: the GUIDs of accepted deliveries that nobody has dealt
 // with, oldest first, a thousand at most, and the runs that have not ended.
 func (s *Store) Due(ctx context.Context) (deliveries []string, runs []run.ID, err error) {
-	deliveries, err = texts[string](ctx, s.reader, `
+	deliveries, err = list(ctx, s.reader, "look for deliveries that wait", column[string], `
 		SELECT guid FROM deliveries WHERE processed_at = 0 ORDER BY received_at LIMIT 1000`)
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for deliveries that wait: %w", err)
+		return nil, nil, err
 	}
-	runs, err = texts[run.ID](ctx, s.reader, `SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
-	if err != nil {
-		return nil, nil, fmt.Errorf("look for active runs: %w", err)
-	}
-	return deliveries, runs, nil
+	runs, err = list(ctx, s.reader, "look for active runs", column[run.ID],
+		`SELECT id FROM runs WHERE active = 1 ORDER BY created_at, rowid`)
+	return deliveries, runs, err
 }
 
 // SaveState stores where the run stands.
@@ -242,7 +176,7 @@ func (s *Store) SaveState(
 func (s *Store) SaveStateTx(
 	ctx context.Context, tx *Tx, id run.ID, phase run.Phase, end run.EndReason, state []byte, now time.Time,
 ) error {
-	res, err := tx.ExecContext(ctx, `
+	err := changeOne(ctx, tx, "save state of run "+string(id), `
 		UPDATE runs SET phase = ?1, active = ?2, end_reason = ?3, state = ?4, updated_at = ?5,
 			ended_at = CASE WHEN ?2 = 1 THEN 0 ELSE ?5 END
 		WHERE id = ?6`,
@@ -250,24 +184,17 @@ func (s *Store) SaveStateTx(
 	if isUnique(err) { // a terminal run made active again beside a newer one
 		return fmt.Errorf("save state of run %s: %w", id, ErrRunActive)
 	}
-	if err != nil {
-		return fmt.Errorf("save state of run %s: %w", id, err)
-	}
-	return mustAffect(res, "save state of run "+string(id), ErrNotFound)
+	return err
 }
 
 // SpokenTo lists the newest runs of issues for which people's words wait to be taken in:
 // one that has ended is in nobody's mind when the server starts.
 func (s *Store) SpokenTo(ctx context.Context) ([]run.ID, error) {
-	ids, err := texts[run.ID](ctx, s.reader, `
+	return list(ctx, s.reader, "look for what people said", column[run.ID], `
 		SELECT (SELECT id FROM runs WHERE repo_node = i.repo_node AND issue_number = i.issue_number
 			ORDER BY created_at DESC, rowid DESC LIMIT 1) AS newest
 		FROM (SELECT DISTINCT repo_node, issue_number FROM inputs WHERE state = 'pending') i
 		WHERE newest IS NOT NULL`)
-	if err != nil {
-		return nil, fmt.Errorf("look for what people said: %w", err)
-	}
-	return ids, nil
 }
 
 // minPacked is from how many bytes on the state of an ended run is compressed.
@@ -306,13 +233,9 @@ func unpacked(state []byte) ([]byte, error) {
 // RequestCancel records that by wants the run to stop; its driver sees it at
 // its next step. The first request stays. A run at its end is left alone.
 func (s *Store) RequestCancel(ctx context.Context, tx *Tx, id run.ID, by string, now time.Time) error {
-	res, err := tx.ExecContext(ctx, `
+	return changeOne(ctx, tx, "request cancel of run "+string(id), `
 		UPDATE runs
 		SET cancel_requested_at = CASE WHEN active = 1 AND cancel_requested_at = 0 THEN ? ELSE cancel_requested_at END,
 		    cancel_by           = CASE WHEN active = 1 AND cancel_requested_at = 0 THEN ? ELSE cancel_by END
 		WHERE id = ?`, micros(now), by, id)
-	if err != nil {
-		return fmt.Errorf("request cancel of run %s: %w", id, err)
-	}
-	return mustAffect(res, "request cancel of run "+string(id), ErrNotFound)
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,20 +40,19 @@ func (l *ledger) Begin(ctx context.Context, s spend.Start) error {
 
 // Start implements spend.Ledger.
 func (l *ledger) Start(ctx context.Context, name string) (spend.Start, error) {
-	var charged, hosts []byte
-	err := l.store.reader.QueryRowContext(ctx, `SELECT scopes, hosts FROM spend_starts WHERE name = ? AND ended = 0`,
-		name).Scan(&charged, &hosts)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = spend.ErrUnknownStart
+	op := "find start " + name
+	start, err := one(ctx, l.store.reader, op, func(scan func(...any) error) (spend.Start, error) {
+		s := spend.Start{Name: name}
+		var charged, hosts []byte
+		if err := scan(&charged, &hosts); err != nil {
+			return s, err
+		}
+		return s, errors.Join(json.Unmarshal(charged, &s.Scopes), json.Unmarshal(hosts, &s.Hosts))
+	}, `SELECT scopes, hosts FROM spend_starts WHERE name = ? AND ended = 0`, name)
+	if errors.Is(err, ErrNotFound) {
+		err = fmt.Errorf("%s: %w", op, spend.ErrUnknownStart)
 	}
-	s := spend.Start{Name: name}
-	if err == nil {
-		err = errors.Join(json.Unmarshal(charged, &s.Scopes), json.Unmarshal(hosts, &s.Hosts))
-	}
-	if err != nil {
-		return spend.Start{}, fmt.Errorf("find start %s: %w", name, err)
-	}
-	return s, nil
+	return start, err
 }
 
 // End implements spend.Ledger.
@@ -125,13 +123,27 @@ func (l *ledger) Reach(ctx context.Context, start string, u run.HostUse) error {
 func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err error) {
 	// One transaction, so that both parts are of the same moment.
 	err = inTx(ctx, l.store.reader, func(tx *Tx) error {
-		if r.Models, err = modelUses(ctx, tx, start); err != nil {
+		r.Models, err = list(ctx, tx, "models", func(scan func(...any) error) (m spend.ModelUse, err error) {
+			t := &m.Tokens
+			err = scan(&m.Model, &m.Requests, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite, &t.CacheWriteLong)
+			return m, err
+		}, `
+			SELECT model, requests, cost, input, output, cache_read, cache_write, cache_write_long
+			FROM spend_models WHERE start = ? ORDER BY model`, start)
+		if err != nil {
 			return err
 		}
-		if r.Refused, err = spendRefusals(ctx, tx, start); err != nil {
+		r.Refused, err = list(ctx, tx, "refusals", func(scan func(...any) error) (r spend.Refusal, err error) {
+			err = scan(&r.Reason, &r.Budget)
+			return r, err
+		}, `SELECT reason, budget FROM spend_refusals WHERE start = ? ORDER BY id`, start)
+		if err != nil {
 			return err
 		}
-		r.Hosts, err = hostUses(ctx, tx, start)
+		r.Hosts, err = list(ctx, tx, "hosts", func(scan func(...any) error) (u run.HostUse, err error) {
+			err = scan(&u.Host, &u.Blocked, &u.Count, &u.Sent, &u.Received)
+			return u, err
+		}, `SELECT host, blocked, count, sent, received FROM spend_hosts WHERE start = ? ORDER BY id`, start)
 		return err
 	})
 	if err != nil {
@@ -140,64 +152,11 @@ func (l *ledger) Report(ctx context.Context, start string) (r spend.Report, err 
 	return r, nil
 }
 
-func modelUses(ctx context.Context, tx *Tx, start string) (uses []spend.ModelUse, err error) {
-	rows, err := tx.QueryContext(ctx, `
-		SELECT model, requests, cost, input, output, cache_read, cache_write, cache_write_long
-		FROM spend_models WHERE start = ? ORDER BY model`, start)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var m spend.ModelUse
-		t := &m.Tokens
-		if err := rows.Scan(&m.Model, &m.Requests, &m.Cost, &t.Input, &t.Output, &t.CacheRead, &t.CacheWrite,
-			&t.CacheWriteLong); err != nil {
-			return nil, err
-		}
-		uses = append(uses, m)
-	}
-	return uses, rows.Err()
-}
-
-func spendRefusals(ctx context.Context, tx *Tx, start string) (refused []spend.Refusal, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT reason, budget FROM spend_refusals WHERE start = ? ORDER BY id`, start)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var r spend.Refusal
-		if err := rows.Scan(&r.Reason, &r.Budget); err != nil {
-			return nil, err
-		}
-		refused = append(refused, r)
-	}
-	return refused, rows.Err()
-}
-
-func hostUses(ctx context.Context, tx *Tx, start string) (uses []run.HostUse, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT host, blocked, count, sent, received FROM spend_hosts WHERE start = ? ORDER BY id`, start)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var u run.HostUse
-		if err := rows.Scan(&u.Host, &u.Blocked, &u.Count, &u.Sent, &u.Received); err != nil {
-			return nil, err
-		}
-		uses = append(uses, u)
-	}
-	return uses, rows.Err()
-}
-
 // Spent implements spend.Ledger.
 func (l *ledger) Spent(ctx context.Context, key string) (spend.USD, error) {
-	var cost spend.USD
-	err := l.store.reader.QueryRowContext(ctx, `SELECT cost FROM spend_totals WHERE scope = ?`, key).Scan(&cost)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("sum up %s: %w", key, err)
+	cost, err := one(ctx, l.store.reader, "sum up "+key, column[spend.USD], `SELECT cost FROM spend_totals WHERE scope = ?`, key)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
 	}
-	return cost, nil
+	return cost, err
 }

@@ -16,11 +16,6 @@ type Tx struct {
 // AfterCommit has f called once the transaction is committed; if it is not, never.
 func (t *Tx) AfterCommit(f func()) { t.committed = append(t.committed, f) }
 
-// rowsQueryer is a pool of connections or a transaction.
-type rowsQueryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // inTx runs f in a transaction of the pool; see Store.InTx.
 func inTx(ctx context.Context, db *sql.DB, f func(tx *Tx) error) (err error) {
 	begun, err := db.BeginTx(ctx, nil)

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/org/ralph-action/internal/machine"
 	"github.com/org/ralph-action/internal/sandbox"
 )
 
@@ -31,8 +32,14 @@ const (
 	maxDepth = 250
 )
 
-// room is what a file system has left. files is -1 where it has no limit.
+// room is what a file system has left. files is machine.Unknown where it has no limit.
 type room struct{ bytes, files int64 }
+
+// roomOf asks the file system that dir is on.
+func roomOf(dir string) (r room, err error) {
+	r.bytes, r.files, err = machine.FreeDisk(dir)
+	return r, err
+}
 
 // usage is what trees take.
 type usage struct{ bytes, files int64 }

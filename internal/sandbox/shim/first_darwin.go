@@ -31,12 +31,3 @@ func oomKilled() bool { return false }
 
 // reserve cannot be had here by one call.
 func reserve(*os.File, int64) {}
-
-// roomOf asks the file system that dir is on.
-func roomOf(dir string) (room, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return room{}, os.NewSyscallError("statfs", err)
-	}
-	return room{bytes: int64(st.Bavail) * int64(st.Bsize), files: int64(st.Ffree)}, nil // #nosec G115 -- a disk is smaller
-}

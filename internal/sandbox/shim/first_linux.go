@@ -178,16 +178,3 @@ func oomKilled() bool {
 func reserve(f *os.File, bytes int64) {
 	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, bytes) // #nosec G115 -- a descriptor fits
 }
-
-// roomOf asks the file system that dir is on.
-func roomOf(dir string) (room, error) {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		return room{}, os.NewSyscallError("statfs", err)
-	}
-	r := room{bytes: int64(st.Bavail) * st.Bsize, files: int64(st.Ffree)} // #nosec G115 -- a disk is smaller
-	if st.Files == 0 {
-		r.files = -1 // it makes them as they are needed
-	}
-	return r, nil
-}
