@@ -97,7 +97,6 @@ func (d *Doc) AssignIDs() {
 		return
 	}
 	n := newNumbers(d)
-	n.mentioned(string(d.src))
 	// A few bytes a task cannot make a document unreadable that was not; one
 	// that is full to the last byte keeps its tasks without id.
 	_ = d.patch(d.idPatches(n)...)

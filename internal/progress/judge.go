@@ -192,11 +192,18 @@ func JudgePlan(before, after *Doc) Verdict {
 		return v
 	}
 	plan := after.Clone()
-	for i := range plan.tasks {
-		plan.setBox(&plan.tasks[i], false)
+	var open []Mark
+	for i, t := range plan.tasks {
+		if t.Status == run.TaskDone {
+			open = append(open, Mark{Task: i, Status: run.TaskOpen})
+		}
 	}
+	err := plan.Mark(open...)
 	plan.AssignIDs()
-	if err := v.Accepted.setPlan(plan); err != nil {
+	if err == nil {
+		err = v.Accepted.setPlan(plan)
+	}
+	if err != nil {
 		v.tell("The tasks could not be taken over; write each as one line with a check box in the Tasks section.")
 	}
 	return v

@@ -120,9 +120,13 @@ func subjectOf(text string) string {
 	return strs.Cut(visible(s), maxTitle)
 }
 
-// addFiles takes over a list of files, which commas separate.
+// filesRE is one of a list of files, which commas separate that stand in no code span or remark.
+var filesRE = strs.Lazy("(?:`[^`]*`|\\([^()]*\\)|[^,])+")
+
+// addFiles takes over a list of files.
 func addFiles(t *run.Task, text string) {
-	for _, s := range splitList(oneClean(text)) {
+	for _, s := range filesRE().FindAllString(oneClean(text), -1) {
+		s = strings.TrimSpace(s)
 		if code, rest, ok := codeSpan(s); ok && rest == "" {
 			s = code
 		}
@@ -130,27 +134,6 @@ func addFiles(t *run.Task, text string) {
 			t.Files = append(t.Files, s)
 		}
 	}
-}
-
-// splitList splits at commas outside of code spans and parentheses.
-func splitList(s string) (parts []string) {
-	depth, start := 0, 0
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '`':
-			if _, rest, ok := codeSpan(s[i:]); ok {
-				i = len(s) - len(rest) - 1
-			}
-		case c == '(':
-			depth++
-		case c == ')':
-			depth = max(depth-1, 0)
-		case c == ',' && depth == 0:
-			parts = append(parts, strings.TrimSpace(s[start:i]))
-			start = i + 1
-		}
-	}
-	return append(parts, strings.TrimSpace(s[start:]))
 }
 
 // addChecks takes over the commands of a line. What is none, and what is too long
@@ -233,21 +216,6 @@ func codeSpan(s string) (code, rest string, ok bool) {
 	return "", "", false
 }
 
-// opensCode says whether a code span begins in s that does not end there.
-func opensCode(s string) bool {
-	for {
-		i := strings.IndexByte(s, '`')
-		if i < 0 {
-			return false
-		}
-		_, rest, ok := codeSpan(s[i:])
-		if !ok {
-			return true
-		}
-		s = rest
-	}
-}
-
 // quoteCode is a code span with s in it, which is not empty.
 func quoteCode(s string) string {
 	fence := strings.Repeat("`", longestRun(s, '`')+1)
@@ -300,15 +268,12 @@ func Below(t run.Task) string {
 func fileList(files []string) string {
 	var list []string
 	for _, f := range files {
-		f = behind(f, maxCell)
-		if f == "" {
-			continue
+		if f = strings.ReplaceAll(behind(f, maxCell), "`", "'"); strings.Contains(f, ",") {
+			f = "`" + f + "`"
 		}
-		_, rest, span := codeSpan(f)
-		if between := splitList(f + ", x"); span && rest == "" || opensCode(f) || len(between) != 2 || between[0] != f {
-			f = quoteCode(f)
+		if f != "" {
+			list = append(list, f)
 		}
-		list = append(list, f)
 	}
 	return strings.Join(list, ", ")
 }

@@ -198,7 +198,7 @@ func TestChecksAreWrittenExactly(t *testing.T) {
 	task := run.Task{
 		ID: "T1", Title: "one", Status: run.TaskOpen,
 		Checks: []string{"`which make` test", "a | b ``", "[ -f x ]", "- x", "grep '<!-- y -->' z"},
-		Steps:  []string{"Verify: the rest:", "two"}, Files: []string{"a, b.go", "`c`", "[slug].tsx"}, Subject: "`x` (y)",
+		Steps:  []string{"Verify: the rest:", "two"}, Files: []string{"a, b.go", "'c'", "[slug].tsx"}, Subject: "`x` (y)",
 	}
 	d := New("t", Binding{})
 	if err := d.SetTasks([]run.Task{task}); err != nil {

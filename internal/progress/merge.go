@@ -144,8 +144,7 @@ func (d *Doc) takeAdded(host *Doc, ours, person Delta) error {
 		taken[host.tasks[i].ID] = true
 	}
 	free := newNumbers(c)
-	free.mentioned(string(c.src))
-	free.mentioned(string(host.src))
+	free.mentioned(host.src)
 	var ps []Patch
 	for _, i := range person.added { // no task has come or gone since
 		if t := &c.tasks[i]; t.ID != "" && taken[t.ID] {

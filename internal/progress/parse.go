@@ -110,7 +110,7 @@ func (d *Doc) index() {
 			items += n.ChildCount()
 		}
 	}
-	d.tasksHead = d.findTasks()
+	d.tasksHead = d.find(SectionTasks)
 	d.tasks = make([]task, 0, items)
 	ix.tasks(root)
 }

@@ -71,36 +71,17 @@ func Canonical(name string) string {
 
 // find gives the index in d.heads of a section, or -1. Names compare without
 // case, decoration and trailing colon. Sections are at level 2, but for Tasks
-// where it is found further down, as in an issue form.
+// where it is found further down, as in an issue form; our own name goes before a synonym.
 func (d *Doc) find(name string) int {
 	name = Canonical(name)
-	if name == SectionTasks {
-		return d.tasksHead
-	}
 	best, rank := -1, 0
 	for i, h := range d.heads {
-		if h.level != 2 {
-			continue
-		}
-		if r := sectionRank(h.key, name); r >= 0 && (best < 0 || r < rank) {
-			best, rank = i, r
-		}
-	}
-	return best
-}
-
-// findTasks gives the index in d.heads of the heading of the tasks, or -1.
-// Level 2 goes before those further down, our own name before a synonym.
-// A heading at level 1 is the document's title.
-func (d *Doc) findTasks() int {
-	best, rank := -1, 0
-	for i, h := range d.heads {
-		r := sectionRank(h.key, SectionTasks)
-		if r < 0 || h.level == 1 {
+		r := sectionRank(h.key, name)
+		if r < 0 || h.level != 2 && (h.level == 1 || name != SectionTasks) {
 			continue
 		}
 		if h.level != 2 {
-			r += len(synonyms[SectionTasks]) + 1
+			r += len(synonyms[name]) + 1
 		}
 		if best < 0 || r < rank {
 			best, rank = i, r

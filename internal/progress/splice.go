@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/strs"
 )
 
 // Patch replaces src[Start:Stop] of a text. Where Start equals Stop, Text is put in.
@@ -134,13 +135,7 @@ func (d *Doc) contentPatch(name string, i int, content string) (_ Patch, change 
 		}
 		return Patch{at, at, before + "## " + name + d.eol() + content + after}, true
 	}
-	return d.fillPatch(d.heads[i].body, d.sectionEnd(i), content)
-}
-
-// fillPatch makes content all there is in the stretch src[body:end], but for
-// blank lines at its ends.
-func (d *Doc) fillPatch(body, end int, content string) (_ Patch, change bool) {
-	content = d.withEOL(strings.Trim(content, "\r\n"))
+	body, end := d.heads[i].body, d.sectionEnd(i)
 	first, last := trimSpan(d.src, body, end)
 	switch {
 	case first == last && content == "":
@@ -155,59 +150,50 @@ func (d *Doc) fillPatch(body, end int, content string) (_ Patch, change bool) {
 
 // numbers hands out ids of tasks that are not in use.
 type numbers struct {
-	used map[int]bool
+	used map[string]bool
 	last int
 }
 
-// newNumbers starts above the ids of the tasks of d.
+// newNumbers starts above the ids of the tasks of d, and uses none that it mentions.
 func newNumbers(d *Doc) *numbers {
-	n := &numbers{used: make(map[int]bool)}
+	n := &numbers{used: make(map[string]bool)}
 	for i := range d.tasks {
 		// Ids far beyond any real plan would leave no room above them.
 		if k, err := strconv.Atoi(strings.TrimPrefix(d.tasks[i].ID, "T")); err == nil && k < 100_000 {
 			n.last = max(n.last, k)
 		}
 	}
+	n.mentioned(d.src)
 	return n
 }
 
+var idsRE = strs.Lazy(`T0*([1-9]\d{0,5})`)
+
 // mentioned keeps the ids in a text from being handed out.
-func (n *numbers) mentioned(s string) {
-	for {
-		i := strings.IndexByte(s, 'T')
-		if i < 0 {
-			return
-		}
-		s = s[i+1:]
-		digits := 0
-		for digits < len(s) && digits <= 6 && s[digits] >= '0' && s[digits] <= '9' {
-			digits++
-		}
-		if digits > 0 && digits <= 6 {
-			k, _ := strconv.Atoi(s[:digits]) // at most six digits
-			n.used[k] = true
-		}
+func (n *numbers) mentioned(text []byte) {
+	for _, m := range idsRE().FindAllSubmatch(text, -1) {
+		n.used["T"+string(m[1])] = true
 	}
 }
 
 func (n *numbers) next() string {
-	n.last++
-	for n.used[n.last] {
+	for {
 		n.last++
+		if id := "T" + strconv.Itoa(n.last); !n.used[id] {
+			return id
+		}
 	}
-	return "T" + strconv.Itoa(n.last)
 }
 
 // named opens tasks and gives them ids that are free in d. What they depend on among each other they name
 // by the ids that they bring.
 func (d *Doc) named(tasks ...run.Task) (named []run.Task, ids []string) {
 	n := newNumbers(d)
-	n.mentioned(string(d.src))
 	now := make(map[string]string, len(tasks))
 	for _, t := range tasks {
 		brought := t.ID
 		t.ID, t.Status = "", run.TaskOpen
-		n.mentioned(renderTask(t))
+		n.mentioned([]byte(renderTask(t)))
 		named, ids = append(named, t), append(ids, brought)
 	}
 	for i := range named {

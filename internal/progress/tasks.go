@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/org/ralph-action/internal/run"
@@ -37,28 +36,7 @@ func (d *Doc) task(id string) (*task, error) {
 
 // Tick marks a task done. It changes one byte, or none where the task is done.
 // Without such a task the error is ErrNoTask.
-func (d *Doc) Tick(id string) error {
-	t, err := d.task(id)
-	if err != nil {
-		return err
-	}
-	d.setBox(t, true)
-	return nil
-}
-
-// setBox needs no new parse: blank and x make the same document.
-func (d *Doc) setBox(t *task, done bool) {
-	switch {
-	case done == (t.Status == run.TaskDone):
-	case done:
-		d.src[t.box], t.Status = 'x', run.TaskDone
-	default:
-		d.src[t.box], t.Status = ' ', run.TaskOpen
-		if t.mark != "" {
-			t.Status = t.mark
-		}
-	}
-}
+func (d *Doc) Tick(id string) error { return d.setMark(id, run.TaskDone, "") }
 
 // Block notes behind a task's text why it cannot be done for now; the task is
 // then blocked. A reason that was there is replaced. A task that is done
@@ -164,7 +142,10 @@ func (d *Doc) AddTask(t run.Task) (id string, err error) {
 // and one without any task gets that section.
 func (d *Doc) AddTasks(tasks ...run.Task) (ids []string, err error) {
 	tasks, ids = d.named(tasks...)
-	return ids, d.appendTasks(tasks...)
+	if err := d.appendTasks(tasks...); err != nil {
+		return nil, err
+	}
+	return ids, nil
 }
 
 // appendTasks puts tasks that have ids at the end of their groups.
@@ -251,7 +232,6 @@ func (d *Doc) itemPatch(t *task, tasks []run.Task) Patch {
 	marker := string(d.src[t.item : t.item+markerLen(d.src[t.item:])])
 	var b strings.Builder
 	for _, t := range tasks {
-		marker = nextMarker(marker)
 		for i, l := range strings.Split(strings.TrimSuffix(renderTask(t), "\n"), "\n") {
 			b.Write(margin)
 			if i == 0 {
@@ -267,16 +247,6 @@ func (d *Doc) itemPatch(t *task, tasks []run.Task) Patch {
 		text = d.eol() + text
 	}
 	return Patch{t.end, t.end, text}
-}
-
-// nextMarker is the marker of the list item after one with marker m.
-func nextMarker(m string) string {
-	const last = 999_999_999 // a number of more digits begins no list
-	n, err := strconv.Atoi(m[:len(m)-1])
-	if err != nil || n == last {
-		return m
-	}
-	return strconv.Itoa(n+1) + m[len(m)-1:]
 }
 
 // splitInto begins the reason why a task that was split is skipped.

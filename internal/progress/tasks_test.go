@@ -63,7 +63,7 @@ func TestAddTask(t *testing.T) {
 			"with an id in use", "## Tasks\n- [ ] T1 a\n\n## Iteration Log\nT2 is gone\n",
 			"## Tasks\n- [ ] T1 a\n- [ ] T3 new\n\n## Iteration Log\nT2 is gone\n", "T3", add(run.Task{ID: "T2", Title: "new"}),
 		},
-		{"after detail", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n\n2) [ ] T2 c\n", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n2) [ ] T3 new\n   - Accept: d\n\n2) [ ] T2 c\n", "T3",
+		{"after detail", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n\n2) [ ] T2 c\n", "## Tasks\n1) [ ] T1 a\n   - Accept: b\n   ```\n   code\n   ```\n1) [ ] T3 new\n   - Accept: d\n\n2) [ ] T2 c\n", "T3",
 			after("T1", run.Task{Title: "new", Accept: []string{"d"}})},
 		{
 			"after text that goes on below", "## Tasks\n* [ ] T1 a\n  - Accept: b\nlazily\n* [ ] T2 c\n",
