@@ -47,19 +47,14 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, d *drive
 	return next, r.saveHeard(ctx, row.ID, next, h)
 }
 
-func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State,
-	h digest) error {
-	b, err := loop.Encode(s)
-	if err != nil {
-		return err
-	}
-	defer r.saving(id)()
-	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if err := r.settleHeard(ctx, tx, h, id); err != nil {
-			return err
+func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State, h digest) error {
+	return r.saveWith(ctx, id, s, func(tx *store.Tx) error {
+		for _, done := range h.settled {
+			if _, err := r.cfg.Store.SettleInput(ctx, tx, done.input.ID, done.state, done.outcome, id); err != nil {
+				return err
+			}
 		}
-		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
+		return nil
 	})
 }
 
@@ -131,15 +126,7 @@ func (r *Reconciler) beginForFeedback(ctx context.Context, row store.Run, s loop
 			return false, err
 		}
 	}
-	outcome, err := r.starter.Begin(ctx, repo, delivery.RunRequest{
-		Subject: handlers.Subject{
-			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation,
-			Issue: row.IssueNumber, IssueNode: row.IssueNode,
-			SenderLogin: by.Login, SenderID: by.ID, SenderType: by.Type,
-		},
-		By: by, Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Covered: s.Covered,
-		Progress: s.Progress,
-	}, nil)
+	outcome, err := r.goOn(ctx, row, s, by)
 	if err != nil {
 		return false, err
 	}

@@ -85,16 +85,6 @@ func (d *digest) postponeWork() {
 	d.list = slices.DeleteFunc(d.list, func(l loop.Heard) bool { return l.Standing == loop.FeedbackTask })
 }
 
-// settleHeard records what became of the inputs, for the run.
-func (r *Reconciler) settleHeard(ctx context.Context, tx *store.Tx, d digest, id run.ID) error {
-	for _, done := range d.settled {
-		if _, err := r.cfg.Store.SettleInput(ctx, tx, done.input.ID, done.state, done.outcome, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // pendingFeedback is what was said of a run's work that it has not looked at, all of what
 // is pending where there is some; wait is how long to let people finish first.
 func (r *Reconciler) pendingFeedback(ctx context.Context, row store.Run,

@@ -32,7 +32,7 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, d *driver,
 	if err != nil {
 		return s, err
 	}
-	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	repo := r.repoOf(row)
 	for _, in := range wishes {
 		detail, wish, err := r.wish(in)
 		if err != nil {
@@ -57,7 +57,10 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, d *driver,
 			}
 		}
 		next.FeedbackRounds = 0 // a person has had a part in it
-		if err := r.saveTakenIn(ctx, row.ID, next, in, state, outcome); err != nil {
+		if err := r.saveWith(ctx, row.ID, next, func(tx *store.Tx) error {
+			_, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, row.ID)
+			return err
+		}); err != nil {
 			return s, err
 		}
 		s = next
@@ -66,22 +69,6 @@ func (r *Reconciler) takeIn(ctx context.Context, row store.Run, d *driver,
 		}
 	}
 	return r.takeInFeedback(ctx, row, d, s)
-}
-
-func (r *Reconciler) saveTakenIn(ctx context.Context, id run.ID, s loop.State, in store.Input,
-	state store.InputState, outcome string) error {
-	b, err := loop.Encode(s)
-	if err != nil {
-		return err
-	}
-	defer r.saving(id)()
-	ctx = context.WithoutCancel(ctx)
-	return r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
-		if _, err := r.cfg.Store.SettleInput(ctx, tx, in.ID, state, outcome, id); err != nil {
-			return err
-		}
-		return r.cfg.Store.SaveStateTx(ctx, tx, id, s.Phase, s.End, b, r.cfg.Now())
-	})
 }
 
 // tellCaps answers a command that has raised the budget where the run will not get
@@ -156,7 +143,7 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 	if err != nil {
 		return err
 	}
-	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	repo := r.repoOf(row)
 	if !goesOn(s) {
 		return r.refuse(ctx, repo, row, left, "the run ended before I could do that ("+s.End.Sentence()+
 			"). Repeat the command once the run is resumed.")
@@ -178,20 +165,24 @@ func (r *Reconciler) takeUpCommands(ctx context.Context, row store.Run, left []s
 		}
 	}
 	first := left[0]
-	outcome, err := r.starter.Begin(ctx, repo, delivery.RunRequest{
-		Subject: handlers.Subject{
-			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation,
-			Issue: row.IssueNumber, IssueNode: row.IssueNode,
-			SenderLogin: first.Author, SenderID: first.AuthorID, SenderType: "User",
-		},
-		By:   handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"},
-		Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Covered: s.Covered,
-		Progress: s.Progress,
-	}, nil)
+	outcome, err := r.goOn(ctx, row, s, handlers.Author{Login: first.Author, ID: first.AuthorID, Type: "User"})
 	if err != nil || outcome == delivery.OutcomeStarted || outcome == delivery.OutcomeRunning {
 		return err
 	}
 	return r.refuse(ctx, repo, row, left, "the run has ended, and I cannot continue it: "+outcome+".")
+}
+
+// goOn begins a run for somebody that goes on where one has ended.
+func (r *Reconciler) goOn(ctx context.Context, row store.Run, s loop.State, by handlers.Author) (outcome string, err error) {
+	return r.starter.Begin(ctx, r.repoOf(row), delivery.RunRequest{
+		Subject: handlers.Subject{
+			Owner: row.RepoOwner, Repo: row.RepoName, RepoNode: row.RepoNode, Installation: row.Installation,
+			Issue: row.IssueNumber, IssueNode: row.IssueNode,
+			SenderLogin: by.Login, SenderID: by.ID, SenderType: by.Type,
+		},
+		By: by, Plan: s.Plan, Approved: s.Approved, ApprovedBy: s.ApprovedBy, Covered: s.Covered,
+		Progress: s.Progress,
+	}, nil)
 }
 
 // goesOn says whether a run like this one, continued, would come to its tasks

@@ -394,6 +394,11 @@ func (r *Reconciler) overdue(s loop.State) bool {
 }
 
 func (r *Reconciler) save(ctx context.Context, id run.ID, s loop.State) error {
+	return r.saveWith(ctx, id, s, func(*store.Tx) error { return nil })
+}
+
+// saveWith stores a state together with what also writes.
+func (r *Reconciler) saveWith(ctx context.Context, id run.ID, s loop.State, also func(*store.Tx) error) error {
 	b, err := loop.Encode(s)
 	if err != nil {
 		return err
@@ -401,6 +406,9 @@ func (r *Reconciler) save(ctx context.Context, id run.ID, s loop.State) error {
 	defer r.saving(id)()
 	ctx = context.WithoutCancel(ctx)
 	err = r.cfg.Store.InTx(ctx, func(tx *store.Tx) error {
+		if err := also(tx); err != nil {
+			return err
+		}
 		if s.PullRequest != nil {
 			// What is said on the pull request has to find the run.
 			if err := r.cfg.Store.NotePull(ctx, tx, id, s.PullRequest.Number); err != nil {

@@ -163,7 +163,7 @@ func (r *Reconciler) tellDelay(ctx context.Context, row store.Run,
 	if d.Queued {
 		occasion = "queued:" + string(row.ID)
 	}
-	repo := r.cfg.GitHub.Repo(row.Installation, row.RepoOwner, row.RepoName)
+	repo := r.repoOf(row)
 	number := row.IssueNumber
 	if row.PullNumber > 0 {
 		number = row.PullNumber
