@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
@@ -46,33 +45,20 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 		p.Criteria = append([]string{task.Title}, task.Steps...)
 	}
 	p.Criteria = p.Criteria[:min(len(p.Criteria), maxCriteria)]
-	s.Verified[task.ID]++
+	s.record(task.ID).Verified++
 	s.prepare(prompt.JobVerify, run.RoleReviewer, task.ID, e.Now())
 	return Next{}, nil
 }
 
 // requireLook acts on a claim without a change of the call's own; handled is false where the checks run and then a
-// call looks whether the task is done. Two such calls look at the same tree at most. After that a person is asked
-// where the claim names a file that is there: it may be true.
+// call looks whether the task is done. Two such calls look at the same tree at most; then a person is asked.
 func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
-	if s.Verified[c.task.ID] < maxVerified {
+	if s.of(c.task.ID).Verified < maxVerified {
 		return Next{}, false, nil
 	}
-	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
-	if err != nil {
-		return Next{}, false, err
-	}
-	if len(there) > 0 {
-		s.endRecord()
-		next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,
-			"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
-		return next, true, err
-	}
-	why := "The last call said that the task is done, but changed no file and named no line of a file where it was done before."
-	if s.Proposal.Note != "" {
-		why += " Also: " + s.Proposal.Note + "."
-	}
-	next, err := e.failed(ctx, s, why, failure{Unchanged: true})
+	s.endRecord()
+	next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,
+		"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
 	return next, true, err
 }
 
@@ -123,9 +109,13 @@ func (e *Engine) takeVerification(ctx context.Context, s *State) (Next, error) {
 // evidence where people and later calls find it.
 func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 	p := s.Proposal
-	if note := s.evidenceNote(); note != "" {
-		accepted := s.doc()
-		doc, err := e.completeProgress(s, accepted, note)
+	if p.Already {
+		said := make([]string, 0, len(p.Answer.Answers))
+		for _, a := range p.Answer.Answers {
+			said = append(said, a.Evidence)
+		}
+		note := "was already done: " + oneLine(strings.Join(said, "; "), maxEvidence)
+		doc, err := e.completeProgress(s, s.doc(), note)
 		if err != nil {
 			return Next{}, err
 		}
@@ -133,34 +123,11 @@ func (e *Engine) landConfirmed(ctx context.Context, s *State) (Next, error) {
 			return Next{}, fmt.Errorf("note the evidence: %w", err)
 		}
 		p.Progress = string(doc.Bytes())
-		p.Findings = s.withEvidence(p.Findings)
+		s.find(RuleAlready, s.TaskID+" "+note+". Nothing was changed for it.")
 		e.emit(run.Event{Kind: run.EventPersonNotified, TaskID: s.TaskID, Text: s.TaskID + " " + note}, s)
 	}
 	s.Stage = stageLand
 	return Next{}, nil
-}
-
-// evidenceNote says of a proposal that changes nothing what speaks for it, "" for any other.
-func (s *State) evidenceNote() string {
-	p := s.Proposal
-	if !p.Already || p.Answer == nil {
-		return ""
-	}
-	evidence := make([]string, 0, len(p.Answer.Answers))
-	for _, a := range p.Answer.Answers {
-		evidence = append(evidence, a.Evidence)
-	}
-	return "was already done: " + oneLine(strings.Join(evidence, "; "), maxEvidence)
-}
-
-// withEvidence are findings with that about a proposal that changes nothing.
-func (s *State) withEvidence(findings []gate.Finding) []gate.Finding {
-	note := s.evidenceNote()
-	f := gate.Finding{Rule: RuleAlready, Text: s.TaskID + " " + note + ". Nothing was changed for it."}
-	if note == "" || slices.Contains(findings, f) {
-		return findings
-	}
-	return append(findings, f)
 }
 
 var (
@@ -276,8 +243,8 @@ func (e *Engine) fixFirst(ctx context.Context, s *State, task run.Task, what, wh
 	s.dropCall()
 	s.Draft = Seen{} // nobody has tried anything
 	s.Phase, s.Stage = run.PhaseIterating, stagePick
-	s.Reopened[task.ID]++
-	if s.Reopened[task.ID] > maxReopen {
+	s.record(task.ID).Reopened++
+	if s.of(task.ID).Reopened > maxReopen {
 		s.Failure = why
 		reason := fmt.Sprintf("after %d tasks to fix it, %s", maxReopen, what)
 		return e.giveUp(ctx, s, doc, task.ID, Decision{

@@ -250,7 +250,7 @@ func (e *Engine) take(ctx context.Context, s *State, i int) (Next, error) {
 		}
 		if len(conflicts) > 0 {
 			s.Kept = nil // the next call begins the task again
-			delete(s.Partial, s.TaskID)
+			s.record(s.TaskID).Partial = 0
 			if p.Failed != "" || p.Claim.Kind == prompt.ClaimFailed || p.Claim.Kind == prompt.ClaimBlocked {
 				return Next{}, e.leaveOut(ctx, s)
 			}
@@ -396,8 +396,7 @@ func (s *State) beside(tasks []run.Task, most int) []run.Task {
 	var fresh []run.Task
 	for len(s.Calls)+len(fresh) < most {
 		t, ok := choose(tasks, s, taken)
-		_, byAgent := s.Behind[t.ID]
-		marked := t.Parallel && (!byAgent || len(t.Files) > 0) ||
+		marked := t.Parallel && (s.of(t.ID).Behind == nil || len(t.Files) > 0) ||
 			len(busy) > 0 && s.Kept != nil && s.Kept.TaskID == t.ID // part of one that began beside them
 		if !ok || !marked || t.Verify ||
 			slices.ContainsFunc(busy, func(b run.Task) bool { return overlap(b.Files, t.Files) }) {

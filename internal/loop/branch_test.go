@@ -124,19 +124,6 @@ func TestCancelKeepsWhatLanded(t *testing.T) {
 	}
 }
 
-func TestBranchMovedIsTakenIn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landErr = []error{nil, loop.ErrBranchMoved}
-	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
-	if s.End != run.EndAllTasksComplete {
-		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
-	}
-	if diff := cmp.Diff(wantThree, subjects(s.Commits)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestErrorLeavesTheStateAsItWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -87,7 +87,7 @@ func (e *Engine) start(ctx context.Context, s *State) (Next, error) {
 		if task, err = findTask(doc, s.TaskID); err != nil {
 			return Next{}, err
 		}
-		attempt = s.Attempts[s.TaskID] + s.Partial[s.TaskID] + 1
+		attempt = s.Attempts[s.TaskID] + s.of(s.TaskID).Partial + 1
 	}
 	diff := ""
 	if s.Job == prompt.JobReview {
@@ -330,8 +330,8 @@ func (e *Engine) nameLeftOut(s *State, refused []Refusal) string {
 // takeProposal takes what the agent left behind, and says of it, as the proposal.
 func (s *State) takeProposal(status AgentStatus, left string, refused []Refusal) {
 	s.Proposal = &Proposal{
-		Plan: s.Job == prompt.JobPlan, Final: oneLine(prompt.Prose(status.Final), maxFinal),
-		Left: left, Refused: refused[:min(len(refused), maxRefused)],
+		Final: oneLine(prompt.Prose(status.Final), maxFinal),
+		Left:  left, Refused: refused[:min(len(refused), maxRefused)],
 	}
 	s.Proposal.Note = oneLine(status.Detail, 300)
 	if status.Outcome != AgentCompleted {

@@ -44,7 +44,7 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 		switch {
 		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
-			s.Draft.TooLarge = s.Draft.TooLarge || s.Partial[s.TaskID] > 0
+			s.Draft.TooLarge = s.Draft.TooLarge || s.of(s.TaskID).Partial > 0
 			why = "The last call said what is left, but changed no file: " + wordsOf(said) + "."
 		case s.Draft.Change != "":
 			why = "The last call changed nothing more and did not say that the task is done. If the existing work " +
@@ -60,13 +60,13 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 
 // begun says whether calls got further with the task at hand that can be split up.
 func (s *State) begun() bool {
-	return s.Partial[s.TaskID] > 0 && s.Kept != nil && !s.Kept.Blocked && s.splittable(s.TaskID)
+	return s.of(s.TaskID).Partial > 0 && s.Kept != nil && !s.Kept.Blocked && s.splittable(s.TaskID)
 }
 
 // splittable says whether a task may still be split up: a part
 // of another task cannot be, nor can the one prompt of a run, and each task is split once.
 func (s *State) splittable(id string) bool {
-	return s.Promise == "" && s.Parents[id] == "" && !s.Decomposed[id]
+	return s.Promise == "" && s.of(id).Parent == "" && !s.of(id).Split
 }
 
 // wordsOf is what the agent said besides that it is not done.
@@ -86,7 +86,7 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 		TaskID: task.ID, Tree: tree, Head: s.Head, HeadTree: s.HeadTree, Left: left,
 		Blocked: s.Proposal.Claim.Kind == prompt.ClaimBlocked,
 	}
-	s.Partial[task.ID]++
+	s.record(task.ID).Partial++
 	s.Advanced = s.Advanced || left != ""
 	note := "continues; it did not say what is left"
 	if left != "" {
@@ -117,27 +117,24 @@ func (e *Engine) goOn(ctx context.Context, s *State, doc *progress.Doc, tree str
 func (e *Engine) splitUnfinished(
 	ctx context.Context, s *State, doc *progress.Doc, task run.Task,
 ) (_ Next, handled bool, _ error) {
-	most := s.Limits.PartialCalls
-	if most <= 0 || s.Partial[task.ID] < most {
+	most, made := s.Limits.PartialCalls, s.of(task.ID).Partial
+	if most <= 0 || made < most {
 		return Next{}, false, nil
 	}
 	if !s.splittable(task.ID) {
-		words := fmt.Sprintf("%d calls each did a part of it, and it is still not finished", s.Partial[task.ID])
+		words := fmt.Sprintf("%d calls each did a part of it, and it is still not finished", made)
 		if s.Kept != nil && s.Kept.Left != "" {
 			words += "; left: " + s.Kept.Left
 		}
 		next, err := e.askPerson(ctx, s, doc, task.ID, words)
 		return next, true, err
 	}
-	if s.Decomposed == nil {
-		s.Decomposed = map[string]bool{}
-	}
-	s.Decomposed[task.ID] = true // whatever comes of it, it is not tried again
+	s.record(task.ID).Split = true // whatever comes of it, it is not tried again
 	s.Verdict, s.Guidance = VerdictDecompose, nil
 	s.nextIteration()
 	e.emit(run.Event{
 		Kind: run.EventVerdict, TaskID: task.ID, Verdict: string(s.Verdict),
-		Text: fmt.Sprintf("%s: %d calls each did a part of it", s.Verdict, s.Partial[task.ID]),
+		Text: fmt.Sprintf("%s: %d calls each did a part of it", s.Verdict, made),
 	}, s)
 	e.emit(run.Event{
 		Kind: run.EventIteration, TaskID: task.ID, Verdict: string(s.Verdict),
@@ -206,7 +203,7 @@ func (e *Engine) layOutKept(ctx context.Context, s *State) error {
 func (e *Engine) loseKept(s *State) {
 	task := s.Kept.TaskID
 	s.Kept = nil
-	delete(s.Partial, task)
+	s.record(task).Partial = 0
 	e.emit(run.Event{
 		Kind: run.EventTrouble, TaskID: task, Text: "the unfinished work at " + task + " is lost; the task starts over",
 	}, s)

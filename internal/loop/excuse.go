@@ -11,25 +11,22 @@ import (
 // them are; none is the zero Task. Such a task excuses only what those words excuse,
 // too: who writes the work could otherwise write its excuse first.
 func (s *State) noteAuthor(behind run.Task, ids ...string) {
-	if s.Behind == nil {
-		s.Behind = map[string]run.Task{}
-	}
 	for _, id := range ids {
-		s.Behind[id] = behind
+		s.record(id).Behind = &behind
 	}
 }
 
 // wordsBehind are the words that must all ask for other judges of a task: its own, and those of
 // a person behind it.
 func (s *State) wordsBehind(task run.Task) []run.Task {
-	behind, ok := s.Behind[task.ID]
-	if ok && behind.ID == wholePlan {
-		behind = run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
+	behind := s.of(task.ID).Behind
+	switch {
+	case behind == nil:
+		return []run.Task{task}
+	case behind.ID == wholePlan:
+		behind = &run.Task{Title: s.Plan.Title + "\n" + s.Plan.Text, Accept: s.Plan.Accept}
 	}
-	if ok {
-		return []run.Task{task, behind}
-	}
-	return []run.Task{task}
+	return []run.Task{task, *behind}
 }
 
 // person is the part of asked that a person wrote.
@@ -53,8 +50,7 @@ func (s *State) inherit(doc *progress.Doc) {
 		return
 	}
 	for _, t := range doc.Tasks() {
-		_, credited := s.Credits[t.ID]
-		if credited || slices.ContainsFunc(s.Plan.Tasks, func(p run.Task) bool { return p.Title == t.Title }) ||
+		if s.of(t.ID).Asked != nil || slices.ContainsFunc(s.Plan.Tasks, func(p run.Task) bool { return p.Title == t.Title }) ||
 			slices.ContainsFunc(s.Feedback, func(f Feedback) bool { return f.TaskID == t.ID }) {
 			continue
 		}

@@ -106,11 +106,8 @@ func (e *Engine) addFeedback(ctx context.Context, s *State, list []Heard) (err e
 			if f.TaskID, err = doc.AddTask(h.Task); err != nil {
 				return fmt.Errorf("add a task: %w", err)
 			}
-			if s.Credits == nil {
-				s.Credits = map[string]Person{}
-			}
 			if h.Person.ID != 0 {
-				s.Credits[f.TaskID] = h.Person
+				s.record(f.TaskID).Asked = &h.Person
 			}
 			added = append(added, f.TaskID)
 		}
@@ -182,7 +179,7 @@ func (s *State) Answered() ([]Feedback, error) {
 	open := map[string]bool{}
 	for _, t := range doc.Tasks() {
 		if t.Status != run.TaskDone && t.Status != run.TaskSkipped {
-			open[t.ID], open[s.Parents[t.ID]] = true, true
+			open[t.ID], open[s.of(t.ID).Parent] = true, true
 		}
 	}
 	var out []Feedback
@@ -198,7 +195,7 @@ func (s *State) Answered() ([]Feedback, error) {
 func (s *State) noteLanding(task string, landed Landed, did string) {
 	for i := range s.Feedback {
 		f := &s.Feedback[i]
-		part := f.TaskID == s.Parents[task]
+		part := f.TaskID == s.of(task).Parent
 		if f.TaskID == "" || f.Standing != FeedbackTask || f.TaskID != task && !part || f.Commit != "" && !part {
 			continue
 		}
@@ -210,7 +207,7 @@ func (s *State) noteLanding(task string, landed Landed, did string) {
 func (s *State) quotes(task string) string {
 	var parts []string
 	for _, f := range s.Feedback {
-		if f.Quote != "" && f.TaskID != "" && (f.TaskID == task || f.TaskID == s.Parents[task]) {
+		if f.Quote != "" && f.TaskID != "" && (f.TaskID == task || f.TaskID == s.of(task).Parent) {
 			parts = append(parts, f.Quote)
 		}
 	}

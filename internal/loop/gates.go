@@ -483,8 +483,8 @@ func (e *Engine) endUnrunnable(ctx context.Context, s *State, g gate.Gate, r gat
 
 // reopen turns a failed final check into a task of its own.
 func (e *Engine) reopen(s *State, r gate.Result) (Next, error) {
-	s.Reopened[r.Command]++
-	if s.Reopened[r.Command] > maxReopen {
+	s.record(r.Command).Reopened++
+	if s.of(r.Command).Reopened > maxReopen {
 		return e.finish(s, run.EndBlocked, fmt.Sprintf("the final check %q still fails", r.Gate))
 	}
 	doc := s.doc()

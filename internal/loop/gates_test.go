@@ -72,27 +72,6 @@ func TestWhatFailedBeforeDoesNotBlock(t *testing.T) {
 	}
 }
 
-// TestATaskToMendATestIsNotForgiven: the test that failed before is the goal.
-func TestATaskToMendATestIsNotForgiven(t *testing.T) {
-	t.Parallel()
-	for _, title := range []string{"Fix the failing test", "Make the suite pass", "Handle TestOld's case"} {
-		w := newWorld(t)
-		w.judge = suite(map[string]func(files) bool{"TestOld": func(tree files) bool { return tree["fix"] == "yes" }})
-		w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
-			w.work["fix"] = "no"
-			if a.Attempt == 2 {
-				w.work["fix"] = "yes"
-			}
-			return claimed()
-		}
-		r := request(t, "- [ ] "+title+"\n")
-		r.Gates = []gate.Gate{{Command: "suite"}}
-		if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || s.Iteration != 2 {
-			t.Errorf("%q: ended %s after %d iterations, want 2", title, s.End, s.Iteration)
-		}
-	}
-}
-
 // TestWhatWasMendedMustNotBreakAgain, be it named or not.
 func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 	t.Parallel()
@@ -193,29 +172,16 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 		// proposal; -1 where the runner does not say.
 		base, first int
 		task        string // "" for one that asks for tests to go
-		// red: some of them failed on base.
-		red        bool
-		does       func(files)
-		iterations int
-		standing   gate.Standing
-		told       string
+		does        func(files)
+		iterations  int
+		standing    gate.Standing
+		told        string
 	}{
-		"none any more":       {base: 5, first: 0, iterations: 2, standing: gate.Passed, told: "it ran 0 tests, but 5 before the work began"},
-		"fewer":               {base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before"},
-		"as many":             {base: 5, first: 5, iterations: 1, standing: gate.Passed},
-		"more":                {base: 5, first: 7, iterations: 1, standing: gate.Passed},
-		"none before, either": {base: 0, first: 0, iterations: 1, standing: gate.NoTests},
-		"not counted":         {base: -1, first: -1, iterations: 1, standing: gate.Passed},
+		"none any more": {base: 5, first: 0, iterations: 2, standing: gate.Passed, told: "it ran 0 tests, but 5 before the work began"},
+		"fewer":         {base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before"},
 		"no more counted": {
 			gate: gate.Gate{Kind: gate.Test, Detected: true}, base: 5, first: -1, iterations: 2, standing: gate.Passed,
 			told: "it ran 0 tests, but 5 before",
-		},
-		"counted only where some fail": {red: true, base: 5, first: -1, iterations: 1, standing: gate.Passed},
-		"a test has another name": {
-			task: "Tidy up", base: 5, first: 4, iterations: 2, standing: gate.Passed, told: "it ran 4 tests, but 5 before",
-			does: func(f files) {
-				f["old_test.go"] = "package a\n\nfunc TestNew(t *testing.T) {}\n"
-			},
 		},
 		"fewer, as the task asks": {
 			base: 5, first: 4, does: func(f files) { delete(f, "old_test.go") }, iterations: 1, standing: gate.Passed,
@@ -236,9 +202,7 @@ func TestFewerTestsAreNoPass(t *testing.T) {
 			w.judge = func(tree files, g loop.GateStart) gate.Result {
 				switch {
 				case g.Trust == loop.TrustBase:
-					r := ran(tt.base)
-					r.Passed = !tt.red
-					return r
+					return ran(tt.base)
 				case tree["again"] != "":
 					return ran(tt.base)
 				default:
@@ -296,35 +260,6 @@ func TestMinPassRate(t *testing.T) {
 		w.settings.Quality = gate.Quality{MinPassRate: tt.rate}
 		if s := w.drive(st, nil); s.End != tt.want {
 			t.Errorf("rate %v: ended %s, want %s", tt.rate, s.End, tt.want)
-		}
-	}
-}
-
-// TestWhatACheckSaidIsToldOn: a call that does nothing has fixed nothing, and the
-// one after it still knows what is wrong. The same tree is looked at anew.
-func TestWhatACheckSaidIsToldOn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = suite(map[string]func(files) bool{"TestOne": func(tree files) bool { return tree["src/T1"] != "bad" }})
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		switch a.Attempt {
-		case 1:
-			w.work["src/T1"] = "bad"
-		case 2:
-			return loop.AgentStatus{Outcome: loop.AgentTimedOut, Detail: "no output for 10m"}
-		default:
-			w.work["src/T1"] = "good"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Command: "suite"}}
-	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete || s.Objection != "" {
-		t.Fatalf("ended %s", s.End)
-	}
-	for _, want := range []string{"no output for 10m", "FAILED TestOne"} {
-		if !strings.Contains(w.prompts[2], want) {
-			t.Errorf("the third prompt lacks %q:\n%s", want, w.prompts[2])
 		}
 	}
 }

@@ -18,48 +18,32 @@ const (
 	maxMeasured = 1 << 20
 )
 
-// inspection is what a look at a proposal found.
-type inspection struct {
-	findings []gate.Finding
-	// why is not "" where the attempt fails for it.
-	why string
-	// judges are the test and runner files that it touches; recounts says whether fewer
-	// tests may run for these, or for tests that stand beside the code.
-	judges   []string
-	recounts bool
-}
-
 // inspect looks at what no check tells of a proposal: secrets, and whether it touches
 // what judges it.
-func (e *Engine) inspect(ctx context.Context, s *State, code []Change, tree string) (inspection, error) {
-	var found inspection
-	leaks, err := e.Work.Secrets(ctx, s.HeadTree, tree)
+func (e *Engine) inspect(ctx context.Context, s *State, c *candidate) error {
+	leaks, err := e.Work.Secrets(ctx, s.HeadTree, c.tree)
 	if err != nil {
-		return found, fmt.Errorf("look for secrets: %w", err)
+		return fmt.Errorf("look for secrets: %w", err)
 	}
 	for _, l := range leaks {
-		found.findings = append(found.findings, s.Quality.Finding(l))
+		c.findings = append(c.findings, s.Quality.Finding(l))
 	}
 	gates := gate.Union(s.Checks(), s.Proposal.Gates)
-	for _, c := range code {
-		if gate.IsTest(c.Path) || gate.Decides(c.Path, gates) {
-			found.judges = append(found.judges, c.Path)
+	for _, change := range c.code {
+		if gate.IsTest(change.Path) || gate.Decides(change.Path, gates) {
+			c.judges = append(c.judges, change.Path)
 		}
-		found.recounts = found.recounts || len(found.judges) > 0 || strings.HasSuffix(c.Path, ".rs")
+		c.recounts = c.recounts || len(c.judges) > 0 || strings.HasSuffix(change.Path, ".rs")
 	}
 	if s.Quality.RequireNewTests {
-		found.findings = append(found.findings, missingTests(code)...)
+		c.findings = append(c.findings, missingTests(c.code)...)
 	}
-	patch, err := e.Work.Patch(ctx, s.HeadTree, tree, maxMeasured)
+	patch, err := e.Work.Patch(ctx, s.HeadTree, c.tree, maxMeasured)
 	if err != nil {
-		return found, fmt.Errorf("measure the change: %w", err)
+		return fmt.Errorf("measure the change: %w", err)
 	}
 	s.Draft.LinesAdded, s.Draft.LinesRemoved = strings.Count(patch, "\n+"), strings.Count(patch, "\n-")
-	blamed := slices.DeleteFunc(slices.Clone(found.findings), func(f gate.Finding) bool { return !f.Grave })
-	if len(blamed) > 0 {
-		found.why = remedy(blamed)
-	}
-	return found, nil
+	return nil
 }
 
 // missingTests are the source files that are new or changed where no test is.

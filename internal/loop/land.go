@@ -12,15 +12,13 @@ import (
 
 // land makes the proposal a commit.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
-	l := Landing{Iteration: s.Number, Tree: s.Proposal.Tree, Own: s.Proposal.Own, Planned: s.Proposal.Plan}
-	if !s.Proposal.Plan {
-		doc, err := progress.Parse([]byte(s.Proposal.Progress))
-		if err != nil {
-			return Next{}, fmt.Errorf("read the proposed progress: %w", err)
-		}
-		if l.Task, err = findTask(doc, s.TaskID); err != nil {
-			return Next{}, err
-		}
+	doc, err := progress.Parse([]byte(s.Proposal.Progress))
+	if err != nil {
+		return Next{}, fmt.Errorf("read the proposed progress: %w", err)
+	}
+	l := Landing{Iteration: s.Number, Tree: s.Proposal.Tree, Own: s.Proposal.Own}
+	if l.Task, err = findTask(doc, s.TaskID); err != nil {
+		return Next{}, err
 	}
 	landed, err := e.commit(ctx, s, l)
 	if err != nil {
@@ -33,13 +31,8 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	s.Moves = 0
 	s.Kept = nil
-	landed.TaskID = l.Task.ID
-	if !l.Planned {
-		landed.Summary = oneLine(s.Proposal.Final, maxSummary)
-	}
-	if l.Task.ID != "" {
-		s.noteLanding(l.Task.ID, landed, "changed: "+listPaths(s.Draft.Files))
-	}
+	landed.TaskID, landed.Summary = l.Task.ID, oneLine(s.Proposal.Final, maxSummary)
+	s.noteLanding(l.Task.ID, landed, "changed: "+listPaths(s.Draft.Files))
 	s.Commits = append(s.Commits, landed)
 	s.Progress, s.LandedProgress = s.Proposal.Progress, s.Proposal.Progress
 	if err := s.load(); err != nil {
@@ -47,15 +40,9 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	}
 	s.raiseBaseline()
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
-	s.Failure, s.Objection = "", ""
-	if !l.Planned {
-		s.lastCall(func(it *Iteration) { it.Landed = true })
-	}
+	s.lastCall(func(it *Iteration) { it.Landed = true })
 	s.Stage = stageShow
 	e.emit(run.Event{Kind: run.EventCommitted, TaskID: l.Task.ID, Text: landed.OID}, s)
-	if l.Planned {
-		return e.endPlanned(s)
-	}
 	s.Draft.Landed = true
 	s.endRecord()
 	e.emit(run.Event{Kind: run.EventTaskDone, TaskID: l.Task.ID}, s)

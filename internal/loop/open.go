@@ -123,7 +123,7 @@ func (e *Engine) applyMerge(s *State, m progress.Merged) (*progress.Doc, error) 
 		// The task is judged anew, by what comes of it as it is now.
 		s.resetTask(c.TaskID)
 		if c.Kind == progress.ChangeAdded || c.Kind == progress.ChangeReworded {
-			delete(s.Behind, c.TaskID)
+			s.record(c.TaskID).Behind = nil
 		}
 		if c.Kind != progress.ChangeMoved {
 			s.dropBeside(c.TaskID)

@@ -29,7 +29,9 @@ func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, e
 	s.Approval = ""
 	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
 		if s.Approved == hash { // read and approved as it stands
-			s.Behind = nil
+			for _, r := range s.Records {
+				r.Behind = nil
+			}
 			if err := s.release(doc); err != nil {
 				return Next{}, err
 			}
@@ -39,17 +41,7 @@ func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, e
 		return Next{}, nil
 	}
 	s.Approval = hash
-	s.Proposal = &Proposal{Progress: s.Progress, Plan: true}
 	return e.landPlan(ctx, s)
-}
-
-// endPlanned ends a run that goes no further than its plan.
-func (e *Engine) endPlanned(s *State) (Next, error) {
-	s.Proposal = nil
-	if s.Mode == run.ModePlan {
-		return e.finish(s, run.EndPlanned, "")
-	}
-	return e.finish(s, run.EndAwaitingPerson, "the plan needs approval before the work starts")
 }
 
 // covered is the hash of the plan that a person's approval covers, "" without one.
@@ -101,18 +93,25 @@ func (s *State) await(doc *progress.Doc, ids []string) error {
 	return nil
 }
 
-// landPlan publishes the plan and ends plan mode.
+// landPlan commits the plan and ends a run that goes no further than that.
 func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
-	tree, err := e.Work.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Proposal.Progress))
+	s.Proposal = nil
+	tree, err := e.Work.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
 	}
-	s.Proposal.Tree = tree
-	if tree == s.HeadTree {
-		return e.endPlanned(s)
+	if tree != s.HeadTree {
+		landed, err := e.commit(ctx, s, Landing{Iteration: s.Number, Tree: tree, Planned: true})
+		if err != nil {
+			return e.refuseLanding(ctx, s, err)
+		}
+		s.Commits, s.LandedProgress = append(s.Commits, landed), s.Progress
+		e.emit(run.Event{Kind: run.EventCommitted, Text: landed.OID}, s)
 	}
-	s.Stage = stageLand
-	return Next{}, nil
+	if s.Mode == run.ModePlan {
+		return e.finish(s, run.EndPlanned, "")
+	}
+	return e.finish(s, run.EndAwaitingPerson, "the plan needs approval before the work starts")
 }
 
 // takePlan takes the plan that the planner wrote, and nothing else that it did.

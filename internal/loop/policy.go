@@ -90,7 +90,7 @@ const (
 // story is what of the record counts when a task is about to be worked, oldest first.
 type story struct {
 	task, family string
-	parents      map[string]string
+	state        *State
 	// since are the calls after the last landing, own the failed ones at the task and kin those
 	// at its family: the task that it is a part of, and the parts of that.
 	since, own, kin []*Seen
@@ -99,15 +99,15 @@ type story struct {
 }
 
 // family is the task that id is a part of, or id itself.
-func family(parents map[string]string, id string) string { return cmp.Or(parents[id], id) }
+func (s *State) family(id string) string { return cmp.Or(s.of(id).Parent, id) }
 
 func (s *State) storyOf(id string) story {
-	v := story{task: id, family: family(s.Parents, id), parents: s.Parents}
+	v := story{task: id, family: s.family(id), state: s}
 	for i := range s.Seen {
 		c := &s.Seen[i]
-		home := family(s.Parents, c.TaskID)
+		home := s.family(c.TaskID)
 		switch {
-		case c.Number <= max(s.Acknowledged[c.TaskID], s.Acknowledged[home]), c.Landed && c.Role == run.RolePlanner:
+		case c.Number <= max(s.of(c.TaskID).Since, s.of(home).Since), c.Landed && c.Role == run.RolePlanner:
 			continue // a person has answered to it, or it is a plan that was accepted
 		case c.Landed:
 			v.since = nil
@@ -253,7 +253,7 @@ func (v *story) exhaustion(most, failed int, limit time.Duration) (reason string
 // it may be neither's fault.
 func (v *story) shared() string {
 	for _, c := range v.since {
-		if v.last.Class.ofCheck() && c.Shown == v.last.Shown && family(v.parents, c.TaskID) != v.family {
+		if v.last.Class.ofCheck() && c.Shown == v.last.Shown && v.state.family(c.TaskID) != v.family {
 			return c.TaskID
 		}
 	}

@@ -306,7 +306,7 @@ func TestATaskThatIsNotAtHandIsGivenUp(t *testing.T) {
 		r := request(t, "- [ ] one\n")
 		r.Limits.PartialCalls = 1
 		s := loop.NewState(r, w.now)
-		s.Partial, s.Decomposed = map[string]int{"T1": 1}, map[string]bool{"T1": true}
+		s.Records["T1"] = &loop.TaskRecord{Partial: 1, Split: true}
 		s = w.drive(s, nil)
 		if s.End != run.EndAwaitingPerson || !strings.Contains(s.EndDetail, "T1 needs a person: 1 calls") {
 			t.Errorf("ended %s: %s", s.End, s.EndDetail)

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
@@ -25,7 +26,11 @@ type candidate struct {
 	// already: nothing differs from what has landed. idle: the call itself changed nothing, and
 	// nobody has claimed what earlier ones left.
 	already, idle bool
-	inspection
+	// judges are the test and runner files that it touches; recounts says whether fewer
+	// tests may run for these, or for tests that stand beside the code.
+	judges   []string
+	recounts bool
+	findings []gate.Finding
 }
 
 // propose acts on a call that has ended, by what it was for. All of it follows from the
@@ -172,10 +177,10 @@ func (e *Engine) requireChange(ctx context.Context, s *State, c *candidate) (_ N
 	}
 	c.already = len(c.code) == 0 && !s.Proposal.Host
 	// Work that an earlier call has called done, and that a check has failed and now passes, needs nobody else.
-	unclaimed := s.Partial[c.task.ID] > 0 || s.Objection == ""
+	unclaimed := s.of(c.task.ID).Partial > 0 || s.Objection == ""
 	c.idle = s.Draft.Unchanged && unclaimed && !s.Proposal.Host
 	if !s.Draft.Unchanged {
-		delete(s.Verified, c.task.ID) // who objected had seen another tree
+		s.record(c.task.ID).Verified = 0 // who objected had seen another tree
 	}
 	if !c.already && !c.idle {
 		return Next{}, false, nil
@@ -189,10 +194,14 @@ func (e *Engine) requireClean(ctx context.Context, s *State, c *candidate) (_ Ne
 	if p.Gates, err = e.detect(ctx, s, c.tree); err != nil {
 		return Next{}, false, err
 	}
-	if c.inspection, err = e.inspect(ctx, s, c.code, c.tree); err != nil || c.why == "" {
+	if err := e.inspect(ctx, s, c); err != nil {
 		return Next{}, false, err
 	}
-	next, err := e.fail(ctx, s, c.why)
+	grave := slices.DeleteFunc(slices.Clone(c.findings), func(f gate.Finding) bool { return !f.Grave })
+	if len(grave) == 0 {
+		return Next{}, false, nil
+	}
+	next, err := e.fail(ctx, s, remedy(grave))
 	return next, true, err
 }
 

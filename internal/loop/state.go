@@ -116,8 +116,6 @@ type Proposal struct {
 	Old      []OldTree `json:",omitempty"`
 	// Findings are for people to look at.
 	Findings []gate.Finding
-	// Plan marks the result of plan mode.
-	Plan bool
 	// Own are the paths in Tree that the host itself changed.
 	Own []string
 	// Held are the first of the paths that the call changed and that cannot be part of a commit
@@ -330,11 +328,8 @@ type Counts struct {
 	// from those of Earlier; 0 before the first.
 	Iteration int
 	Starts    int // processes started so far; makes their names unique
-	Attempts  map[string]int
-	// Partial counts the calls that got a task further and did not finish it, since it
-	// last began, and Verified those that looked whether it is done already.
-	Partial, Verified map[string]int
-	Reopened          map[string]int
+	// Attempts counts those at a task that failed.
+	Attempts map[string]int
 	// Plannings counts the calls that wrote no plan, and Moves how often in a row somebody
 	// else moved the branch.
 	Plannings, Moves int `json:",omitempty"`
@@ -359,18 +354,52 @@ type Counts struct {
 type Watch struct {
 	// Seen are the last calls, oldest first; the policy decides by them.
 	Seen []Seen
-	// Decomposed are the tasks that were split, and Parents names for each part
-	// the task it comes from.
-	Decomposed map[string]bool
-	Parents    map[string]string
-	// Behind are the tasks that no person wrote, with what a person wants behind each.
-	Behind map[string]run.Task `json:",omitempty"`
-	// Acknowledged is the last iteration before people changed a task, by task.
-	Acknowledged map[string]int
+	// Records are what is remembered of single tasks, and of final checks by their commands.
+	Records map[string]*TaskRecord
 	// GateMemo are results of checks that need not run again, Baseline is how the checks
 	// stood on StartTree, or on what has landed since.
 	GateMemo map[string]gate.Result
 	Baseline map[string]gate.Result
+}
+
+// TaskRecord is what a run remembers of one task.
+type TaskRecord struct {
+	// Partial counts the calls that got it further and did not finish it, since it last began,
+	// Verified those that looked whether it is done already, and Reopened the tasks to fix it.
+	Partial, Verified, Reopened int `json:",omitempty"`
+	// Split: a planner was asked for its parts. Parent is the task that it is a part of.
+	Split  bool   `json:",omitempty"`
+	Parent string `json:",omitempty"`
+	// Behind is set where no person wrote it: what a person wants behind it.
+	Behind *run.Task `json:",omitempty"`
+	// Since is the last iteration before a person changed it.
+	Since int `json:",omitempty"`
+	// Asked is who asked for it, where that is not who asked for the run.
+	Asked *Person `json:",omitempty"`
+}
+
+// of is the record of a task, to read.
+func (s *State) of(id string) TaskRecord {
+	if r := s.Records[id]; r != nil {
+		return *r
+	}
+	return TaskRecord{}
+}
+
+// record is the record of a task, to change.
+func (s *State) record(id string) *TaskRecord {
+	if s.Records[id] == nil {
+		s.Records[id] = &TaskRecord{}
+	}
+	return s.Records[id]
+}
+
+// AskedBy is who asked for a task.
+func (s *State) AskedBy(task string) Person {
+	if by := s.of(task).Asked; by != nil {
+		return *by
+	}
+	return Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
 }
 
 // Result is what came of the run so far, for people.
@@ -394,8 +423,6 @@ type Conversation struct {
 	Questions []string
 	// Approval is the hash of the plan that the run leaves to people to approve.
 	Approval string
-	// Credits are the people who asked for single tasks.
-	Credits map[string]Person
 	// FeedbackSeen is the newest of the Feedback that was looked at, as the entry point
 	// counts.
 	FeedbackSeen int64

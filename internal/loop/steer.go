@@ -150,10 +150,7 @@ func (s *State) change(doc *progress.Doc, w Wish) (said string, err error) {
 		if err != nil {
 			return "", fmt.Errorf("add a task: %w", err)
 		}
-		if s.Credits == nil {
-			s.Credits = map[string]Person{}
-		}
-		s.Credits[id] = w.By
+		s.record(id).Asked = &w.By
 		return fmt.Sprintf("%s added %s.", who, id), nil
 	}
 	if w.TaskID == "" { // WishRetry
@@ -210,7 +207,7 @@ func (s *State) reopenBlocked(doc *progress.Doc, who string) (string, error) {
 // said of it is told to the next call.
 func (s *State) startOver(id string) {
 	s.resetTask(id)
-	delete(s.Behind, id)
+	s.record(id).Behind = nil
 	if id == s.TaskID {
 		s.Brief = Brief{}
 	}
@@ -218,11 +215,9 @@ func (s *State) startOver(id string) {
 
 // resetTask makes a task be judged by what comes of it from now on.
 func (s *State) resetTask(id string) {
-	for _, counts := range []map[string]int{s.Attempts, s.Partial, s.Verified, s.Reopened} {
-		delete(counts, id)
-	}
-	delete(s.Decomposed, id)
-	s.Acknowledged[id] = s.Iteration
+	delete(s.Attempts, id)
+	was := s.of(id)
+	s.Records[id] = &TaskRecord{Parent: was.Parent, Behind: was.Behind, Asked: was.Asked, Since: s.Iteration}
 }
 
 // interrupt breaks off the work on the task at hand. What it has cost counts.

@@ -60,10 +60,11 @@ func Decode(b []byte) (State, error) {
 
 // makeMaps makes the maps that steps write to.
 func (s *State) makeMaps() {
-	for _, m := range []*map[string]int{&s.Attempts, &s.Reopened, &s.Acknowledged, &s.Partial, &s.Verified} {
-		if *m == nil {
-			*m = map[string]int{}
-		}
+	if s.Attempts == nil {
+		s.Attempts = map[string]int{}
+	}
+	if s.Records == nil {
+		s.Records = map[string]*TaskRecord{}
 	}
 	for _, m := range []*map[string]gate.Result{&s.GateMemo, &s.Baseline} {
 		if *m == nil {

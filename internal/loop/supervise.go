@@ -159,12 +159,9 @@ func (e *Engine) split(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("split %s: %w", s.TaskID, err)
 	}
-	if s.Parents == nil {
-		s.Parents, s.Decomposed = map[string]string{}, map[string]bool{}
-	}
-	s.Decomposed[s.TaskID] = true
+	s.record(s.TaskID).Split = true
 	for _, id := range ids {
-		s.Parents[id] = s.TaskID
+		s.record(id).Parent = s.TaskID
 	}
 	s.noteAuthor(s.person(parent), ids...)
 	s.Draft.Landed, s.Draft.Role = true, run.RolePlanner // planning that was accepted, whoever did it

@@ -1,7 +1,6 @@
 package loop_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,40 +10,6 @@ import (
 	"github.com/org/ralph-action/internal/prompt"
 	"github.com/org/ralph-action/internal/run"
 )
-
-// A task's own command is a check of that task, after the repository's.
-func TestATasksOwnCheck(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.gate = func(tree files, command string) bool {
-		return command != "make accept" || tree["src/T1.txt"] == "right"
-	}
-	calls := 0
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID+".txt"] = "wrong"
-		if calls++; calls > 1 {
-			w.work["src/"+s.TaskID+".txt"] = "right"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n- [ ] two\n")
-	r.Plan.Tasks[0].Checks = []string{"make accept"}
-	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete || calls != 3 {
-		t.Fatalf("ended %s (%s) after %d calls\n%s", s.End, s.EndDetail, calls, s.Progress)
-	}
-	if !strings.Contains(w.prompts[1], "output of make accept") {
-		t.Errorf("the next attempt is not told what the check said:\n%s", w.prompts[1])
-	}
-	var ran []string
-	for _, c := range w.checks {
-		ran = append(ran, c.Gate.Command)
-	}
-	if want := []string{"make test", "make test", "make accept", "make test", "make accept", "make test"}; !slices.Equal(ran, want) {
-		t.Errorf("ran %q, want %q", ran, want)
-	}
-}
 
 // hosts is a plan with a task of the host's own at its end.
 func hosts(t *testing.T) loop.Request {
@@ -69,82 +34,11 @@ func TestTheHostVerifies(t *testing.T) {
 	}
 }
 
-// A fix comes before the check that asked for it, also where that is the first task and has the highest priority.
-func TestAFixComesBeforeItsCheck(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.gate = func(tree files, command string) bool { return command != "make one" || tree["fixed"] != "" }
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID] = "x"
-		if s.TaskID == "T3" {
-			w.work["fixed"] = "x"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] (P1) [VERIFY] Quality checkpoint\n- [ ] (P1) one\n")
-	r.Plan.Tasks[0].Checks = []string{"make one"}
-	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if want := []string{"T3", "T1", "T2"}; s.End != run.EndAllTasksComplete || s.Reopened["T1"] != 1 ||
-		!slices.Equal(taskIDs(s.Commits), want) {
-		t.Errorf("ended %s (%s), and %v landed, want %v\n%s", s.End, s.EndDetail, taskIDs(s.Commits), want, s.Progress)
-	}
-}
-
 func taskIDs(commits []loop.Landed) (ids []string) {
 	for _, c := range commits {
 		ids = append(ids, c.TaskID)
 	}
 	return ids
-}
-
-// What it finds becomes a task before it, and it looks again, a few times.
-func TestWhatTheHostFindsIsMended(t *testing.T) {
-	t.Parallel()
-	for name, mends := range map[string]bool{"mended": true, "never": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			landed := 0
-			w.gate = func(tree files, command string) bool {
-				if command != "make one" {
-					return true
-				}
-				_, broken := tree["late.txt"]
-				return !broken || tree["late.txt"] == "mended"
-			}
-			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-				landed++
-				w.work["src/"+s.TaskID] = "x"
-				if mends {
-					w.work["late.txt"] = "mended"
-				}
-				return claimed()
-			}
-			r := hosts(t)
-			r.Plan.Tasks[0].Checks = nil
-			r.Plan.Tasks[1].Checks = []string{"make one"}
-			w.landed[0].Tree = w.store(files{"late.txt": "broken"})
-			if mends { // the first task breaks it
-				first := w.agent
-				w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-					status := first(w, s, a)
-					if s.TaskID == "T1" {
-						w.work["late.txt"] = "broken"
-					}
-					return status
-				}
-			}
-			s := w.drive(loop.NewState(r, w.now), nil)
-			if mends != s.End.Complete() {
-				t.Fatalf("ended %s (%s)\n%s", s.End, s.EndDetail, s.Progress)
-			}
-			at := strings.Index(s.Progress, "Fix what T2 found")
-			if at < 0 || at > strings.Index(s.Progress, "Quality checkpoint") {
-				t.Errorf("no task before it mends what it found:\n%s", s.Progress)
-			}
-		})
-	}
 }
 
 // Where no check says anything, all of the work is read once.
@@ -233,33 +127,5 @@ func TestUnfinishedWorkOutlivesAPush(t *testing.T) {
 				t.Errorf("told %q; the third prompt:\n%s", told, w.prompts[2])
 			}
 		})
-	}
-}
-
-// A call that takes back what an earlier one broke has changed nothing in the end, and what it says is looked at though it
-// names no place.
-func TestWhatWasTakenBackIsLookedAt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.landed[0].Tree = w.store(files{"a.go": "package a\n"})
-	w.gate = func(tree files, _ string) bool { return tree["a.go"] != "broken" }
-	builds, looks := 0, 0
-	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
-		if s.Job == prompt.JobVerify {
-			looks++
-			return completed("1. yes: a.go:1 is the package\n\nRALPH_VERIFY: agreed")
-		}
-		if builds++; builds == 1 {
-			w.work["a.go"] = "broken"
-		} else {
-			w.work["a.go"] = "package a\n"
-		}
-		return claimed()
-	}
-	r := request(t, "- [ ] one\n")
-	r.Gates = []gate.Gate{{Name: "test", Command: "make test"}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	if s.End != run.EndAllTasksComplete || builds != 2 || looks != 1 {
-		t.Errorf("ended %s (%s) after %d calls and %d looks", s.End, s.EndDetail, builds, looks)
 	}
 }

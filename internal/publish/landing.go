@@ -13,10 +13,7 @@ import (
 // the same work reads the same everywhere.
 func CommitOf(l loop.Landing, agent string) Commit {
 	s := l.State
-	by, credited := s.Credits[l.Task.ID]
-	if !credited {
-		by = loop.Person{Login: s.Subject.RequestedBy, ID: s.Subject.RequestedByID}
-	}
+	by := s.AskedBy(l.Task.ID)
 	c := Commit{
 		Run: s.Run, Iteration: l.Iteration, TaskID: l.Task.ID, TaskTitle: l.Task.Title, Subject: l.Task.Subject,
 		Base: s.Head, BaseTree: s.HeadTree, Tree: l.Tree, Own: l.Own, Protected: s.Protected, Model: l.Model, Agent: agent,

@@ -61,7 +61,7 @@ func (p *Publisher) Land(ctx context.Context, l loop.Landing) (loop.Landed, erro
 	if err := p.authorize(ctx, l.State.Subject.RequestedBy); err != nil {
 		return loop.Landed{}, err
 	}
-	if by, ok := l.State.Credits[l.Task.ID]; ok && by.Login != l.State.Subject.RequestedBy {
+	if by := l.State.AskedBy(l.Task.ID); by.Login != l.State.Subject.RequestedBy {
 		if err := p.authorize(ctx, by.Login); err != nil {
 			return loop.Landed{}, err
 		}
