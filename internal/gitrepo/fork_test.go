@@ -87,75 +87,30 @@ func TestRefusedWorkLeavesNothing(t *testing.T) {
 // What an attempt adds is bounded before any of it is stored.
 func TestTooMuchNewWorkIsRefusedBeforeItIsStored(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
+	large := files{"x": strings.Repeat("x", 2<<20), "y": strings.Repeat("y", 2<<20)}
+	for want, tt := range map[string]struct {
 		limit func(*Worktree)
-		make  func(dir string) error
-		want  string
+		made  files
 	}{
-		"files": {func(w *Worktree) { w.MaxNewFiles = 50 }, func(dir string) error {
-			for i := range 51 {
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), fmt.Append(nil, i), 0o600); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, "more than 50 new files"},
-		"bytes of new files": {func(w *Worktree) { w.MaxNewBytes = 3 << 20 }, func(dir string) error {
-			return firstErr(os.WriteFile(filepath.Join(dir, "x"), make([]byte, 2<<20), 0o600),
-				os.WriteFile(filepath.Join(dir, "y"), make([]byte, 2<<20), 0o600))
-		}, "more than 3 MiB of new files"},
-		"bytes of changed files": {func(w *Worktree) { w.MaxNewBytes = 1 << 20 }, func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, "a"), make([]byte, 2<<20), 0o600)
-		}, "more than 1 MiB of new files"},
+		"more than 1 new files":        {func(w *Worktree) { w.MaxNewFiles = 1 }, files{"x": "x", "y": "y"}},
+		"more than 3 MiB of new files": {func(w *Worktree) { w.MaxNewBytes = 3 << 20 }, large},
+		"more than 1 MiB of new files": {func(w *Worktree) { w.MaxNewBytes = 1 << 20 }, files{"a": large["x"]}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			r := open(t, person(t, files{"a": "a"}))
 			w := export(t, r)
 			tt.limit(w)
 			before := objectFiles(t, r.objects)
-			if err := tt.make(w.Dir()); err != nil {
-				t.Fatal(err)
-			}
+			tt.made.write(t, w.Dir())
 			s := snapshot(t, w)
-			if s.Tree != headTree(t, r) || len(s.Refused) != 1 || s.Refused[0].Reason != tt.want {
-				t.Errorf("got %+v, want %q", s, tt.want)
+			if s.Tree != headTree(t, r) || len(s.Refused) != 1 || s.Refused[0].Reason != want {
+				t.Errorf("got %+v, want %q", s, want)
 			}
 			if n := objectFiles(t, r.objects) - before; n != 0 {
 				t.Errorf("%d objects were stored", n)
 			}
 		})
-	}
-}
-
-// Small files and trees take a block each on disk, and count so: else they would take two
-// hundred times what they may.
-func TestSmallObjectsCountAsTheDiskHasThem(t *testing.T) {
-	t.Parallel()
-	dir, place := person(t, files{"a": "a"}), filepath.Join(t.TempDir(), "run.git")
-	r, err := open(t, dir).Fork(place)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := export(t, r)
-	const many = 100
-	var edits []TreeEdit
-	for i := range many {
-		edits = append(edits, TreeEdit{Path: fmt.Sprintf("d%d/x", i), Data: fmt.Append(nil, i)})
-	}
-	if _, err := r.TreeWith(t.Context(), headTree(t, r), edits); err != nil {
-		t.Fatal(err)
-	}
-	const disk = 2 * many * 4096 // of the files, and of the directory of each
-	if held, err := fileBytes(r.objects); err != nil || held < disk {
-		t.Errorf("%d bytes were measured, want %d, %v", held, disk, err)
-	}
-	w.MaxFork = disk + 50*4096
-	for i := range 60 {
-		files{fmt.Sprint("new", i): fmt.Sprint("new", i)}.write(t, w.Dir())
-	}
-	if s := snapshot(t, w); len(s.Refused) != 1 {
-		t.Errorf("refused %v", s.Refused)
 	}
 }
 
@@ -228,14 +183,15 @@ func TestForkIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	files{"large": random(2)}.write(t, w.Dir())
-	held, err := fileBytes(place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	held := objectFiles(t, place)
 	full := snapshot(t, w)
-	if after, err := fileBytes(place); err != nil || after != held || len(full.Refused) != 1 ||
+	if n := objectFiles(t, place); n != held || len(full.Refused) != 1 ||
 		full.Refused[0].Reason != "more than 3 MiB in what this run has kept of its attempts" {
-		t.Errorf("%d bytes became %d, %v; refused %v", held, after, err, full.Refused)
+		t.Errorf("%d objects became %d; refused %v", held, n, full.Refused)
+	}
+	// Small objects count as the disk has them.
+	if bytes, err := fileBytes(r.objects); err != nil || bytes < 2<<20+2*block {
+		t.Errorf("it holds %d bytes, %v", bytes, err)
 	}
 	if err := r.Tidy(t.Context(), []OID{headTree(t, r), needed, "", noOID}); err != nil {
 		t.Fatal(err)

@@ -84,9 +84,6 @@ type call struct {
 	// config is added as -c options.
 	config []string
 	dir    string
-	// person lets git see the configuration of whoever runs us: for who they
-	// are and which directories they trust.
-	person bool
 	// personal runs git as the person would: with their environment, configuration
 	// and credentials, but without hooks.
 	personal bool
@@ -96,8 +93,8 @@ type call struct {
 }
 
 // baseEnv is all that git inherits.
-func baseEnv(person bool) []string {
-	env := []string{
+func baseEnv() []string {
+	return []string{
 		"PATH=" + os.Getenv("PATH"), // for git's own helpers
 		"LC_ALL=C",
 		"GIT_ATTR_NOSYSTEM=1",
@@ -105,18 +102,8 @@ func baseEnv(person bool) []string {
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_NO_REPLACE_OBJECTS=1",
 		"GIT_NO_LAZY_FETCH=1",
+		"HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull,
 	}
-	if !person {
-		return append(env, "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull)
-	}
-	for _, key := range []string{
-		"HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
-	} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
-		}
-	}
-	return env
 }
 
 // baseConfig outranks every configuration file.
@@ -146,7 +133,7 @@ func baseConfig() []string {
 // ErrTooLarge, with the beginning of the output.
 func (g *Git) run(ctx context.Context, c call) ([]byte, error) {
 	args := []string{"--no-pager"}
-	config, env := baseConfig(), baseEnv(c.person)
+	config, env := baseConfig(), baseEnv()
 	if c.personal {
 		config, env = personalConfig(), personalEnv()
 	}

@@ -44,8 +44,7 @@ func (g *Git) openLocal(ctx context.Context, dir string) (*Repo, error) {
 			"rev-parse", "--path-format=absolute", "--is-bare-repository", "--show-object-format",
 			"--git-dir", "--git-common-dir", "--git-path", "objects", "--git-path", "info/exclude", "--show-toplevel",
 		},
-		dir:    dir,
-		person: true,
+		dir: dir, personal: true,
 	})
 	if err != nil {
 		return nil, localError(dir, string(out), err)
@@ -248,13 +247,7 @@ func (r *Repo) Signs(ctx context.Context) (bool, error) {
 // Identity returns the name and email that the person's own git would commit
 // with.
 func (r *Repo) Identity(ctx context.Context) (name, email string, err error) {
-	var env []string
-	for _, key := range []string{"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "EMAIL"} {
-		if v, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+v)
-		}
-	}
-	out, err := r.refs(ctx, call{args: []string{"var", "GIT_AUTHOR_IDENT"}, env: env, person: true})
+	out, err := r.refs(ctx, call{args: []string{"var", "GIT_AUTHOR_IDENT"}, personal: true})
 	if exitCode(err) == 128 {
 		return "", "", &run.UserError{
 			Message: "git does not know who you are",
@@ -351,7 +344,7 @@ func (r *Repo) ignoredInTheWay(ctx context.Context, changes []Change) error {
 	if len(args) == first {
 		return nil
 	}
-	out, err := r.refs(ctx, call{args: args, env: []string{"GIT_LITERAL_PATHSPECS=1"}, person: true})
+	out, err := r.refs(ctx, call{args: args, env: []string{"GIT_LITERAL_PATHSPECS=1"}, personal: true})
 	if err == nil && len(out) > 0 {
 		err = &ConflictError{Paths: strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")}
 	}

@@ -121,9 +121,6 @@ func (r *Repo) collectGarbage(ctx context.Context, loose int) error {
 // DefaultBranch returns the branch that clones check out, as the remote of a mirror
 // says now. ErrNotFound where it does not tell.
 func (r *Repo) DefaultBranch(ctx context.Context) (string, error) {
-	if r.remote.URL == "" {
-		return "", errors.New("default branch: the repository has no remote")
-	}
 	out, err := r.withRemote(ctx, []string{"ls-remote", "--quiet", "--symref", "--end-of-options", r.remote.URL, "HEAD"})
 	if err != nil {
 		return "", err

@@ -211,13 +211,11 @@ func TestFetchErrors(t *testing.T) {
 		t.Errorf("no credential to be had: %v", err)
 	}
 	down := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }))
-	remote502 := Remote{URL: down.URL + "/r.git"}
-	if err := fetch(remote502); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a remote that fails: %v", err)
-	}
-	down.Close()
-	if err := fetch(remote502); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("a remote that is away: %v", err)
+	for _, what := range []string{"fails", "is away"} {
+		if err := fetch(Remote{URL: down.URL + "/r.git"}); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("a remote that %s: %v", what, err)
+		}
+		down.Close()
 	}
 	srv.redirect.Store(thief.URL)
 	if err := fetch(remote); err == nil || elsewhere.Load() != 0 {

@@ -206,11 +206,8 @@ func (r *Repo) CommitTree(ctx context.Context, spec CommitSpec) (OID, error) {
 	if !spec.Tree.Valid() {
 		return "", fmt.Errorf("commit: tree %s: %w", quote(string(spec.Tree)), ErrNotFound)
 	}
-	name, email := printable(spec.Author.Name), printable(spec.Author.Email)
+	name, email := spec.Author.Name, spec.Author.Email
 	message := strings.ToValidUTF8(strings.ReplaceAll(spec.Message, "\x00", ""), "\uFFFD")
-	if name == "" || strings.TrimSpace(message) == "" || spec.When.IsZero() {
-		return "", errors.New("commit: it needs an author with a name, a time and a message")
-	}
 	date := fmt.Sprintf("@%d %s", spec.When.Unix(), spec.When.Format("-0700"))
 	out, err := r.call(ctx, call{
 		args: append(args, string(spec.Tree)), stdin: strings.NewReader(strings.TrimRight(message, "\n") + "\n"),
@@ -223,17 +220,6 @@ func (r *Repo) CommitTree(ctx context.Context, spec CommitSpec) (OID, error) {
 		return "", fmt.Errorf("commit: %w", err)
 	}
 	return parseOID(strings.TrimSpace(string(out)))
-}
-
-// printable is a name or an address without what git gives a meaning to.
-func printable(v string) string {
-	v = strings.Map(func(c rune) rune {
-		if c < ' ' || c == '<' || c == '>' || c == 0x7f {
-			return -1
-		}
-		return c
-	}, strings.ToValidUTF8(v, "\uFFFD"))
-	return strings.TrimSpace(v)
 }
 
 // UpdateRef moves ref (refs/…) from old to new. An empty old means that the

@@ -151,6 +151,7 @@ type TreeEdit struct {
 // A file put where a directory is replaces it, and the other way round.
 // Directories left empty disappear. An empty base is the empty tree.
 func (r *Repo) TreeWith(ctx context.Context, base OID, edits []TreeEdit) (OID, error) {
+	edits = slices.Clone(edits)
 	for i, e := range edits {
 		err := cleanPath(e.Path)
 		if err == nil && !e.Remove {
