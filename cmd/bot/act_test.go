@@ -10,9 +10,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +23,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/action"
-	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -56,11 +53,6 @@ type acted struct {
 // one counts.
 func (a acted) outputs() map[string]string {
 	return a.outputsOf(func(step string) bool { return step != "route" })
-}
-
-// routed are those of the job before it.
-func (a acted) routed() map[string]string {
-	return a.outputsOf(func(step string) bool { return step == "route" })
 }
 
 func (a acted) outputsOf(step func(id string) bool) map[string]string {
@@ -114,23 +106,6 @@ func (a acted) hides(t *testing.T, secret string) {
 // checkoutDir is where this repository is.
 var checkoutDir = filepath.Join("..", "..")
 
-// ship copies what this repository would be on GitHub to dir. act takes all
-// along that lies in an action's directory, and gigabytes of tools may lie there.
-func ship(t testing.TB, dir string) {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	cmd.Dir = checkoutDir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("git ls-files: %v", err)
-	}
-	names := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	copyFiles(t, dir, slices.DeleteFunc(names, func(name string) bool {
-		_, err := os.Stat(filepath.Join(checkoutDir, name))
-		return errors.Is(err, fs.ErrNotExist) // deleted, and not committed yet
-	})...)
-}
-
 // copyFiles copies files of this repository to dir.
 func copyFiles(t testing.TB, dir string, names ...string) {
 	t.Helper()
@@ -157,13 +132,11 @@ func copyFiles(t testing.TB, dir string, names ...string) {
 type actor struct {
 	*runner
 	repoDir string
-	env     map[string]string
 }
 
 // newActor takes the workflow of the examples. Where it gives the action a key, it also gives it what
-// makes the scripted agent work on this machine, or more inputs; what it says beside that is the
-// example's own.
-func newActor(t testing.TB, set setting, more ...string) *actor {
+// makes the scripted agent work on this machine; what it says beside that is the example's own.
+func newActor(t testing.TB, set setting) *actor {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join(checkoutDir, "examples", "workflows", "ralph.yml"))
 	if err != nil {
@@ -171,10 +144,7 @@ func newActor(t testing.TB, set setting, more ...string) *actor {
 	}
 	a := &actor{runner: newRunner(t, set)}
 	const key = "          anthropic_api_key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
-	if len(more) == 0 {
-		more = []string{"agent: script", "sandbox: local-on-public"}
-	}
-	with := key + "          " + strings.Join(more, "\n          ") + "\n"
+	const with = key + "          agent: script\n          sandbox: local-on-public\n"
 	// act knows no queues.
 	text := strings.Replace(strings.Replace(string(source), key, with, 1), "      queue: max\n", "", 1)
 	a.commit(t, text)
@@ -237,7 +207,7 @@ func (a *actor) act(name string, event map[string]any) *exec.Cmd {
 	}
 	dir := shortTempDir(a.t)
 	action := filepath.Join(dir, "action")
-	ship(a.t, action)
+	copyFiles(a.t, action, "action.yml", "VERSION", "scripts/action-setup.sh", "images/agent/agents.txt")
 	file := filepath.Join(dir, "event.json")
 	b, err := json.Marshal(event)
 	if err == nil {
@@ -254,9 +224,6 @@ func (a *actor) act(name string, event map[string]any) *exec.Cmd {
 		"--env", "GITHUB_API_URL="+a.sim.URL()+"/api/v3", "--env", "GITHUB_GRAPHQL_URL="+a.sim.URL()+"/api/graphql", "--env",
 		"GITHUB_SERVER_URL="+a.sim.URL(),
 		"--env", "GITHUB_REPOSITORY="+person+"/"+repoOf, "--env", "RALPH_BOT="+builtBot(a.t), "--env", "RALPH_AGENT_PROGRAM="+a.config.Agent.ScriptFile)
-	for name, value := range a.env {
-		cmd.Args = append(cmd.Args, "--env", name+"="+value)
-	}
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "c"))
 	return cmd
 }
@@ -287,12 +254,7 @@ runs:
 // play runs the workflow to its end.
 func (a *actor) play(name string, event map[string]any) acted {
 	a.t.Helper()
-	return a.read(a.act(name, event), nil)
-}
-
-// read runs act; hear is told of every line.
-func (a *actor) read(cmd *exec.Cmd, hear func(actLine)) acted {
-	a.t.Helper()
+	cmd := a.act(name, event)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.StdoutPipe()
@@ -309,13 +271,8 @@ func (a *actor) read(cmd *exec.Cmd, hear func(actLine)) acted {
 		var l actLine
 		if err := json.Unmarshal(in.Bytes(), &l); err == nil {
 			got.lines = append(got.lines, l)
-			got.text += in.Text() + "\n"
-			if hear != nil {
-				hear(l)
-			}
-		} else {
-			got.text += in.Text() + "\n"
 		}
+		got.text += in.Text() + "\n"
 	}
 	_ = cmd.Wait() // the exit code tells
 	got.code = cmd.ProcessState.ExitCode()
@@ -323,7 +280,9 @@ func (a *actor) read(cmd *exec.Cmd, hear func(actLine)) acted {
 	return got
 }
 
-func TestActLabelBecomesPullRequest(t *testing.T) {
+// TestActWorkflow: a label and commands, in the queue of the issue, with outputs, a summary and transcripts. Who may not
+// command comes into no queue.
+func TestActWorkflow(t *testing.T) {
 	t.Parallel()
 	a := newActor(t, setting{script: writesAll})
 	got := a.play("issues", a.labelled("Say hello to everybody", threeTasks))
@@ -334,17 +293,16 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 	if diff := gocmp.Diff(wantSubjects, subjects(pr.Commits)); diff != "" {
 		t.Error(diff)
 	}
-	want := map[string]string{
-		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1",
-		"end_reason": string(run.EndAllTasksComplete), "iterations": "4",
-		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "issue": "1",
-	}
 	outputs := got.outputs()
 	if !filepath.IsAbs(outputs["transcript_path"]) {
 		t.Errorf("transcript_path is %q", outputs["transcript_path"])
 	}
 	delete(outputs, "transcript_path")
-	if diff := gocmp.Diff(want, outputs); diff != "" {
+	if diff := gocmp.Diff(map[string]string{
+		"pr_url": pr.URL, "pr_number": fmt.Sprint(pr.Number), "branch": "ralph/1",
+		"end_reason": string(run.EndAllTasksComplete), "iterations": "4",
+		"tasks_done": "3", "tasks_total": "3", "cost_usd": "0.5000", "head_sha": pr.HeadOID, "issue": "1",
+	}, outputs); diff != "" {
 		t.Errorf("%s\n%s", diff, got.text)
 	}
 	got.queues(t, "ralph/1")
@@ -355,6 +313,20 @@ func TestActLabelBecomesPullRequest(t *testing.T) {
 		t.Errorf("the transcripts were not uploaded:\n%s", got.text)
 	}
 	got.hides(t, a.token)
+
+	got = a.play("issue_comment", a.commented(pr.Number, person, "/ralph resume"))
+	if c := a.last(pr.Number); got.code != 0 || got.outputs()["end_reason"] != action.EndNothing ||
+		!strings.Contains(c.Body, "All tasks are done.") {
+		t.Errorf("on the pull request: act ended with %d, outputs %v, and says %q", got.code, got.outputs(), c.Body)
+	}
+	got.queues(t, "ralph/1")
+	a.user("eve", ghsim.RoleRead)
+	got = a.play("issue_comment", a.commented(pr.Number, "eve", "/ralph do Mine coins"))
+	routed := got.outputsOf(func(step string) bool { return step == "route" })
+	if got.code != 0 || routed["end_reason"] != action.EndRefused || routed["issue"] != "" || len(got.outputs()) != 0 {
+		t.Errorf("by eve: act ended with %d, routed %v, outputs %v\n%s", got.code, routed, got.outputs(), got.text)
+	}
+	got.queues(t, "")
 }
 
 // later is a step after the action that shows what it was handed.
@@ -435,120 +407,4 @@ func number(event map[string]any) int {
 	issue, _ := event["issue"].(map[string]any)
 	n, _ := issue["number"].(float64)
 	return int(n)
-}
-
-// A job that is killed (act does not let a step end in order) goes on in the
-// next one; the step at the end of the job tells people.
-func TestActKilledJobGoesOn(t *testing.T) {
-	t.Parallel()
-	a := newActor(t, setting{script: stuckOnTwo})
-	event := a.labelled("Say hello", threeTasks)
-	cmd := a.act("issues", event)
-	once := false
-	got := a.read(cmd, func(l actLine) {
-		if l.Command == "group" && strings.Contains(l.Arg+l.Msg, "Iteration 2") && !once {
-			once = true
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	if !once || got.code == 0 {
-		t.Fatalf("it was not killed, and ended with %d:\n%s", got.code, got.text)
-	}
-	if out := got.outputs(); out["end_reason"] != string(run.EndCancelled) {
-		t.Errorf("outputs of the finishing step: %v\n%s", out, got.text)
-	}
-	pr := a.onlyPR()
-	if comments := a.issue(1).Comments; len(comments) != 1 ||
-		!strings.Contains(comments[0].Body, fmt.Sprintf("The work is in #%d", pr.Number)) {
-		t.Errorf("comments: %v", comments)
-	}
-	a.script(writesAll)
-	got = a.play("issues", event)
-	if out := got.outputs(); got.code != 0 || out["tasks_done"] != "3" || out["pr_number"] != fmt.Sprint(pr.Number) {
-		t.Errorf("act ended with %d, outputs %v\n%s", got.code, out, got.text)
-	}
-	left := slices.DeleteFunc(subjects(a.onlyPR().Commits),
-		func(s string) bool { return s == "chore: record what was tried" })
-	if diff := gocmp.Diff(wantSubjects, left); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestActSaysWhyItDoesNothing(t *testing.T) {
-	t.Parallel()
-	t.Run("refused", func(t *testing.T) {
-		t.Parallel()
-		a := newActor(t, setting{script: writesAll})
-		if _, err := a.sim.CreateUser("eve"); err != nil {
-			t.Fatal(err)
-		}
-		issue, err := a.sim.CreateIssue(person, repoOf, "eve", "Mine coins", threeTasks)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.sim.SetPermission(person, repoOf, "eve", ghsim.RoleTriage); err != nil {
-			t.Fatal(err)
-		}
-		a.relabel(issue, "eve")
-		got := a.play("issues", a.event("labeled"))
-		if got.code != 0 || got.routed()["end_reason"] != action.EndRefused || len(a.issue(1).Comments) != 1 {
-			t.Errorf("act ended with %d, outputs %v, comments %v\n%s", got.code, got.routed(), a.issue(1).Comments, got.text)
-		}
-	})
-	t.Run("no key", func(t *testing.T) {
-		t.Parallel()
-		a := newActor(t, setting{}, "agent: codex", "image: ralph-test/base:1")
-		got := a.play("issues", a.labelled("Say hello", threeTasks))
-		if got.code == 0 || got.outputs()["end_reason"] != action.EndUnusable ||
-			!strings.Contains(strings.Join(got.of("error"), "\n"), "openai_api_key is empty") {
-			t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
-		}
-	})
-	t.Run("bad config", func(t *testing.T) {
-		t.Parallel()
-		a := newActor(t, setting{
-			script: writesAll, files: map[string]string{config.RepoPath: "gates:\n  - {run: make, kindd: test}\n"},
-		})
-		got := a.play("issues", a.labelled("Say hello", threeTasks))
-		summary := strings.Join(got.of("summary"), "\n")
-		if got.code == 0 || got.outputs()["end_reason"] != string(run.EndFailed) || !strings.Contains(summary, "2:17") ||
-			!strings.Contains(summary, "kindd") {
-			t.Errorf("act ended with %d, outputs %v, summary\n%s\n%s", got.code, got.outputs(), summary, got.text)
-		}
-	})
-}
-
-// A command in a comment starts a run, where who wrote it may; also on the pull
-// request, in the queue of the issue. Who may not comes into no queue.
-func TestActCommand(t *testing.T) {
-	t.Parallel()
-	a := newActor(t, setting{script: writesAll})
-	issue, err := a.sim.CreateIssue(person, repoOf, person, "Say hello", threeTasks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := a.play("issue_comment", a.commented(issue.Number, person, "/ralph start"))
-	if got.code != 0 || got.outputs()["end_reason"] != string(run.EndAllTasksComplete) ||
-		got.outputs()["tasks_done"] != "3" {
-		t.Errorf("act ended with %d, outputs %v\n%s", got.code, got.outputs(), got.text)
-	}
-	got.queues(t, "ralph/1")
-
-	pr := a.onlyPR()
-	got = a.play("issue_comment", a.commented(pr.Number, person, "/ralph resume"))
-	if c := a.last(pr.Number); got.code != 0 || got.outputs()["end_reason"] != action.EndNothing ||
-		!strings.Contains(c.Body, "All tasks are done.") {
-		t.Errorf("on the pull request: act ended with %d, outputs %v, and says %q", got.code, got.outputs(), c.Body)
-	}
-	got.queues(t, "ralph/1")
-
-	a.user("eve", ghsim.RoleRead)
-	got = a.play("issue_comment", a.commented(pr.Number, "eve", "/ralph do Mine coins"))
-	if routed := got.routed(); got.code != 0 || routed["end_reason"] != action.EndRefused || routed["issue"] != "" ||
-		len(got.outputs()) != 0 {
-		t.Errorf("by eve: act ended with %d, routed %v, outputs %v\n%s", got.code, routed, got.outputs(), got.text)
-	}
-	got.queues(t, "")
 }

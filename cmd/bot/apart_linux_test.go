@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"net"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
@@ -208,50 +206,11 @@ exec "$HOME/hunter" helper hunt '` + strings.ReplaceAll(string(told), "'", `'\''
 		t.Errorf("the check: %+v", rows)
 	}
 
-	pr := st.onlyPR()
-	seen := map[string]string{"the log": log.text(), "the pull request": pr.Title + pr.Body, "the state": fmt.Sprintf("%+v", state)}
-	for name, content := range files {
-		if name != "hunter" {
-			seen["file "+name] = content
-		}
-	}
-	for _, c := range append(st.issue(1).Comments, st.issue(pr.Number).Comments...) {
-		seen["comment "+c.Body] = c.Body
-	}
-	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
-	starts, err := kept.Starts(state.Run)
-	if err != nil || len(starts) == 0 {
-		t.Fatalf("%d transcripts, %v", len(starts), err)
-	}
-	for _, name := range starts {
-		tr, err := kept.Load(state.Run, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		for _, part := range []string{transcript.PromptPart, transcript.StdoutPart, transcript.StderrPart} {
-			if err := copyPart(&b, tr, part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		seen["transcript "+name] = b.String()
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !strings.Contains(seen["transcript "+starts[0]], "looked at everything") {
-		t.Errorf("the transcript does not hold the agent's words: %.500q", seen["transcript "+starts[0]])
-	}
-	err = filepath.WalkDir(st.config.DataDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || d.Name() == "kept" {
-			return err
-		}
-		b, err := os.ReadFile(path) // #nosec G304 G122 -- of the test
-		seen[path] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	seen, starts := st.everythingSeen(state)
+	seen["the log"], seen["the state"] = log.text(), fmt.Sprintf("%+v", state)
+	delete(seen, "file hunter")
+	if len(starts) == 0 || !strings.Contains(seen["transcript "+starts[0]], "looked at everything") {
+		t.Errorf("the transcripts %q do not hold the agent's words", starts)
 	}
 	for where, text := range seen {
 		for _, canary := range []string{apartCanary, apartKey, "canary0of0the0model"} {

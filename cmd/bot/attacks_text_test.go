@@ -97,28 +97,20 @@ default: [{append: {log.txt: "x\n"}, learn: %q, say: %q}]
 	})
 	rv := st.review(person, "COMMENTED", "", ghsim.ReviewLine{Path: "README.md", Line: 2, Body: "Shorter."})
 	again := st.afterReview(s, issue, first.Run)
-	pr := st.onlyPR()
-	shown := map[string]string{"the description": pr.Body}
-	for _, c := range pr.Commits {
-		shown["commit "+c.OID] = c.Subject + "\n\n" + c.Body
-		if strings.Contains(c.Body, "by: victim") {
-			t.Errorf("commit:\n%s\n\n%s", c.Subject, c.Body)
+	seen, _ := st.everythingSeen(again)
+	shown := map[string]string{}
+	for where, text := range seen {
+		if strings.HasPrefix(where, "co") || strings.HasPrefix(where, "check") || where == "the description" {
+			shown[where] = text
 		}
-	}
-	checks, err := st.sim.CheckRuns(person, repoOf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range checks {
-		shown[fmt.Sprintf("check run %d", c.ID)] = c.Title + "\n" + c.Summary + "\n" + c.Text
+		if strings.HasPrefix(where, "commit") && strings.Contains(text, "by: victim") {
+			t.Errorf("%s:\n%s", where, text)
+		}
 	}
 	for i, l := range st.thread(rv.Lines[0]) {
 		if l.User == st.app.BotLogin {
 			shown[fmt.Sprintf("reply %d", i)] = l.Body
 		}
-	}
-	for i, c := range append(st.said(issue.Number), st.said(pr.Number)...) {
-		shown[fmt.Sprintf("comment %d", i)] = c
 	}
 	for where, text := range shown {
 		for _, bad := range []string{"@org/team", "@ada/", "fixes #1", "\n/ralph ", "\n/merge", "[skip ci]", "https://evil"} {

@@ -310,7 +310,7 @@ END`, modelHost, worldPort))
 	n.do(n.steps[stepUp])
 	st := &stage{t: t, sim: sim, app: ghsim.App{ID: app}, bell: newBell(), others: new(sync.Once)}
 	st.hook(addr) // past the reverse proxy
-	st.waitHealthy(&process{addr: addr})
+	st.waitHealthy(addr)
 	if _, err := sim.Install(app, person+"/"+repoOf); err != nil {
 		t.Fatal(err)
 	}
@@ -322,9 +322,40 @@ END`, modelHost, worldPort))
 		t.Errorf("doctor:\n%s", out)
 	}
 	n.do("docker compose restart bot")
-	st.waitHealthy(&process{addr: addr})
+	st.waitHealthy(addr)
 	if out := n.do("docker compose logs bot"); !strings.Contains(out, `"stopping"`) ||
 		strings.Contains(out, "| bot: ") || strings.Contains(out, `"level":"error"`) {
 		t.Errorf("the log:\n%s", out)
 	}
+}
+
+// waitHealthy waits until a server answers.
+func (st *stage) waitHealthy(addr string) {
+	st.t.Helper()
+	st.watchOthers()
+	st.await("the server to be up", func() bool {
+		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+addr+"/healthz", nil)
+		if err != nil {
+			st.t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	})
+}
+
+// freeAddr is an address on loopback that nobody listens on for a while.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return addr
 }

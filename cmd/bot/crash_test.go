@@ -81,30 +81,22 @@ func (st *stage) breakGitHub(d *dice, on *atomic.Bool) {
 // answers, and runs begin. In the end nothing is lost, nothing doubled and nothing missing.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	chaos(t, nil)
-}
-
-func chaos(t *testing.T, change func(*config.Server)) {
-	t.Helper()
 	const lasts, most = 5 * time.Minute, 30
 	d := rollDice(t)
 	st := newStage(t, setting{script: `model: scripted
 tasks:
   one: [{files: {one.txt: "1\n"}, say: done}]
 default: [{files: {two.txt: "2\n"}, say: done}]
-`, change: change})
+`})
 	var passed atomic.Int64
 	st.now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
 	var on atomic.Bool
 	on.Store(true)
 	st.breakGitHub(d, &on)
-	st.config.Listen = freeAddr(t) // for all lives
-	st.hook(st.config.Listen)
-	file := st.writeConfig()
 	var issues []ghsim.Issue
 	kills := 0
 	for until := time.Now().Add(lasts); time.Now().Before(until); kills++ {
-		p := st.startProgram(theProgram(t), "serve", "--config", file)
+		p := st.start("")
 		rest(d.upTo(time.Second))
 		if len(issues) < most {
 			issue := st.label(fmt.Sprint("Say hello ", len(issues)), "- [ ] Write one\n- [ ] Write two\n")
@@ -114,6 +106,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		rest(d.upTo(3 * time.Second))
 		if err := p.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
+		}
+		for range p.lines { // to their end
 		}
 		_ = p.cmd.Wait() // it was killed
 	}

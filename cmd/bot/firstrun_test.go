@@ -97,36 +97,6 @@ func copyTo(from, to string) error {
 	return errors.Join(err, dst.Close())
 }
 
-// placeAll is place for a directory, with its links.
-func placeAll(t testing.TB, from, to string) {
-	t.Helper()
-	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(from, path)
-		if err != nil {
-			return err
-		}
-		switch at := filepath.Join(to, rel); {
-		case e.IsDir():
-			return os.MkdirAll(at, 0o755)
-		case e.Type()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			return os.Symlink(target, at)
-		default:
-			place(t, path, at)
-			return nil
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // own gives the home to its person. What was placed stays whose it was.
 func (n *beginner) own() {
 	n.t.Helper()

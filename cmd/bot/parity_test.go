@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,7 +56,7 @@ func anyRun(text string) string {
 	for _, r := range runsOwn {
 		text = r.re.ReplaceAllString(text, r.with)
 	}
-	return text
+	return strings.TrimRight(text, "\n")
 }
 
 // lines without those that match.
@@ -187,31 +184,8 @@ func throughCLI(t *testing.T, p parity) outcome {
 	t.Helper()
 	dir := shortTempDir(t)
 	repo := filepath.Join(dir, "repo")
-	set := p.setting()
-	for name, text := range set.files {
-		file := filepath.Join(repo, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	git := func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), "git", args...) // #nosec G702 -- no shell, and arguments of the test
-		cmd.Dir = repo
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("git %v: %v: %s", args, err, out)
-		}
-		return string(out)
-	}
-	git("init", "-q", "-b", "main")
-	git("config", "user.name", "Ada")
-	git("config", "user.email", "ada@example.com")
-	git("add", "-A")
-	git("commit", "-qm", "Initial commit")
+	newRepo(t, repo, p.setting().files)
+	gitOut(t, repo, "switch", "-q", "main")
 	script, plan := filepath.Join(dir, "script.yaml"), filepath.Join(dir, "1.md")
 	for file, text := range map[string]string{script: p.script, plan: "# " + p.title + "\n\n" + p.body} {
 		// #nosec G306 -- the agent is another user
@@ -219,19 +193,10 @@ func throughCLI(t *testing.T, p parity) outcome {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"run", plan, "--agent", "script", "--script", script, "--review", "--json"}
-	cmd := exec.CommandContext(t.Context(), testProgram(t), args...)
-	cmd.Dir = repo
-	cmd.Env = append(os.Environ(), envBe+"=bot", "RALPH_DATA_DIR="+filepath.Join(dir, "data"))
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() != p.end.ExitCode()) {
-		t.Fatalf("bot run: %v\n%s", err, &said)
-	}
+	out, code, said := botSays(t, testProgram(t), repo, nil, plan, "--agent", "script", "--script", script, "--review", "--json")
 	var r result
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := json.Unmarshal(out, &r); err != nil || code != p.end.ExitCode() {
+		t.Fatalf("exit code %d, %v: %s\n%s", code, err, out, said)
 	}
 	o := outcome{End: string(r.Run.EndReason), Branch: r.Branch, Files: map[string]string{}}
 	commits := slices.Clone(r.Commits)
@@ -239,17 +204,19 @@ func throughCLI(t *testing.T, p parity) outcome {
 		commits = append(commits, *r.Closing)
 	}
 	for _, c := range commits {
-		o.Commits = append(o.Commits, anyRun(strings.TrimSpace(git("log", "-1", "--format=%B", c.SHA))))
+		o.Commits = append(o.Commits, anyRun(strings.TrimSpace(gitOut(t, repo, "log", "-1", "--format=%B", c.SHA))))
+		if path := ".ralph/1/progress.md"; gitOut(t, repo, "ls-tree", "-r", "--name-only", c.SHA, path) != "" {
+			o.Progress = anyRun(gitOut(t, repo, "show", c.SHA+":"+path))
+		}
 	}
 	at := r.Branch
 	if len(commits) == 0 {
 		at = "main" // the empty branch is gone
 	}
-	for name := range strings.Lines(git("ls-tree", "-r", "--name-only", at)) {
+	for name := range strings.Lines(gitOut(t, repo, "ls-tree", "-r", "--name-only", at)) {
 		name = strings.TrimSpace(name)
-		o.Files[name] = git("show", at+":"+name)
+		o.Files[name] = gitOut(t, repo, "show", at+":"+name)
 	}
-	o.Progress = anyRun(o.Files[".ralph/1/progress.md"])
 	return o
 }
 
@@ -266,8 +233,7 @@ var (
 //     less than a server; see TestActionLabelBecomesPullRequest.
 //   - CLI: there is no GitHub, so no description; nobody asked for the run but
 //     who sits there; the plan is a file, so that it has another hash and
-//     another name on the first line of progress.md; and that file is always
-//     kept, so that there is no closing commit.
+//     another name on the first line of progress.md.
 func TestDoorsComeToTheSame(t *testing.T) {
 	t.Parallel()
 	doors := []door{

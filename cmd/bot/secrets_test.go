@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -63,55 +64,10 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 	st.await("the check run of the end", func() bool { _, head := st.checks(); return head.Status == "completed" })
 	s.stop()
 
-	pr := st.onlyPR()
-	all, err := st.sim.CheckRuns(person, repoOf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen := map[string]string{"the log": log.text(), "the description": pr.Title + pr.Body}
-	for _, c := range pr.Commits {
-		seen["commit "+c.OID] = c.Subject + c.Body
-	}
-	for _, c := range all {
-		seen["check run on "+c.HeadOID] = c.Title + c.Summary + c.Text
-	}
-	for _, c := range append(st.issue(1).Comments, st.issue(pr.Number).Comments...) {
-		seen["comment "+c.Body] = c.Body
-	}
-	for name, content := range st.contents(state.Branch) {
-		seen["file "+name] = content
-	}
-	_ = filepath.WalkDir(filepath.Join(st.config.DataDir), func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".jsonl") {
-			b, err := os.ReadFile(path)
-			seen[path] = string(b)
-			return err
-		}
-		return err
-	})
-	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
-	names, err := kept.Starts(state.Run)
-	if err != nil || len(names) < state.Iteration {
-		t.Fatalf("%d transcripts of %d iterations, %v", len(names), state.Iteration, err)
-	}
-	for _, name := range names {
-		tr, err := kept.Load(state.Run, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		for _, part := range []string{transcript.PromptPart, transcript.StdoutPart, transcript.StderrPart} {
-			if err := copyPart(&b, tr, part); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := tr.Write(&b, parserOf, nil); err != nil {
-			t.Fatal(err)
-		}
-		seen["transcript "+name] = b.String()
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
+	seen, names := st.everythingSeen(state)
+	seen["the log"] = log.text()
+	if len(names) < state.Iteration {
+		t.Fatalf("%d transcripts of %d iterations", len(names), state.Iteration)
 	}
 	for where, text := range seen {
 		if strings.Contains(text, key) {
@@ -121,13 +77,64 @@ func TestE5AgentSaysASecretEverywhere(t *testing.T) {
 	st.databaseHoldsNoSecret(state)
 	_, head := st.checks()
 	for where, want := range map[string]string{
-		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***", "check run on " +
-			head.HeadOID: "The end of the last agent's output",
+		"the log": "a line that was never meant to be", "transcript " + names[0]: "the key is ***",
+		fmt.Sprint("check run ", head.ID): "The end of the last agent's output",
 	} {
 		if !strings.Contains(seen[where], want) {
 			t.Errorf("%s does not say %q:\n%.2000s", where, want, seen[where])
 		}
 	}
+}
+
+// everythingSeen is what people see on GitHub of the one pull request and of its issue, and what the server keeps
+// of the run in files; and the names of its transcripts.
+func (st *stage) everythingSeen(state loop.State) (seen map[string]string, transcripts []string) {
+	st.t.Helper()
+	must := func(err error) {
+		st.t.Helper()
+		if err != nil {
+			st.t.Fatal(err)
+		}
+	}
+	pr := st.onlyPR()
+	seen = map[string]string{"the description": pr.Title + pr.Body}
+	for _, c := range pr.Commits {
+		seen["commit "+c.OID] = c.Subject + "\n\n" + c.Body
+	}
+	all, err := st.sim.CheckRuns(person, repoOf)
+	must(err)
+	for _, c := range all {
+		seen[fmt.Sprint("check run ", c.ID)] = c.Title + "\n" + c.Summary + "\n" + c.Text
+	}
+	for i, c := range append(st.said(1), st.said(pr.Number)...) {
+		seen[fmt.Sprint("comment ", i)] = c
+	}
+	for name, content := range st.contents(pr.Head) {
+		seen["file "+name] = content
+	}
+	kept := transcript.Open(transcriptsDir(st.config.DataDir), nil)
+	transcripts, err = kept.Starts(state.Run)
+	must(err)
+	for _, name := range transcripts {
+		tr, err := kept.Load(state.Run, name)
+		must(err)
+		var b strings.Builder
+		for _, part := range []string{transcript.PromptPart, transcript.StdoutPart, transcript.StderrPart} {
+			must(copyPart(&b, tr, part))
+		}
+		must(tr.Write(&b, parserOf, nil))
+		must(tr.Close())
+		seen["transcript "+name] = b.String()
+	}
+	must(filepath.WalkDir(st.config.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name() == "kept" || strings.Contains(path, "/transcripts/") {
+			return err
+		}
+		b, err := os.ReadFile(path) // #nosec G304 G122 -- of the test
+		seen[path] = string(b)
+		return err
+	}))
+	return seen, transcripts
 }
 
 // databaseHoldsNoSecret looks for the server's secrets, and for what looks like a token or a

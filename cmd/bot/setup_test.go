@@ -346,31 +346,6 @@ func TestSetupSaysWhatItCannotDo(t *testing.T) {
 	}
 }
 
-// TestSetupWithACodeThatIsNoGood ends, and leaves nothing behind.
-func TestSetupWithACodeThatIsNoGood(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := setUp(t, dir)
-	good := s.create()
-	used, err := url.Parse(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if status, _, _ := s.send(http.MethodPost, s.sim.URL()+"/api/v3/app-manifests/"+used.Query().Get("code")+
-		"/conversions", url.Values{}); status != http.StatusCreated {
-		t.Fatalf("status %d", status)
-	}
-	if status, _, page := s.get(good); status != http.StatusBadGateway || !strings.Contains(page, "already used") {
-		t.Errorf("status %d:\n%s", status, page)
-	}
-	if code, out, errOut := s.end(); code != run.ExitFailed || !strings.Contains(errOut, "404") {
-		t.Errorf("exit code %d:\n%s%s", code, out, errOut)
-	}
-	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 {
-		t.Errorf("left behind: %v, %v", files, err)
-	}
-}
-
 func TestGitHubByItsAddress(t *testing.T) {
 	t.Parallel()
 	for web, want := range map[string]gitHubURLs{

@@ -2,24 +2,21 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/rs/zerolog"
 
 	"github.com/org/ralph-action/internal/config"
@@ -343,8 +340,6 @@ type process struct {
 	cmd   *exec.Cmd
 	lines chan string // of stdout
 	addr  string
-	// listens tells the address where the log has it.
-	listens chan string
 }
 
 // start starts a server process that tells its address; kill is the value of
@@ -404,93 +399,9 @@ func (st *stage) bot(args ...string) (int, string) {
 	return 0, string(out)
 }
 
-// startProgram starts the program itself.
-func (st *stage) startProgram(exe string, args ...string) *process {
-	st.t.Helper()
-	p := st.command(exe, args...)
-	st.startCommand(p)
-	return p
-}
-
-// startCommand starts a program that says in its log where it listens.
-func (st *stage) startCommand(p *process) {
-	st.t.Helper()
-	st.watchOthers()
-	close(p.lines)
-	p.listens = make(chan string, 1)
-	p.cmd.Stderr = &logReader{to: p.cmd.Stderr, listens: p.listens}
-	if err := p.cmd.Start(); err != nil {
-		st.t.Fatal(err)
-	}
-}
-
-// logReader passes on a log and reads in it where a server listens.
-type logReader struct {
-	to      io.Writer
-	listens chan<- string
-	line    []byte
-}
-
-var listenSaid = regexp.MustCompile(`"listen":"([^"]+)"`)
-
-func (r *logReader) Write(p []byte) (int, error) {
-	r.line = append(r.line, p...)
-	for {
-		line, rest, ok := bytes.Cut(r.line, []byte("\n"))
-		if !ok {
-			return r.to.Write(p)
-		}
-		if said := listenSaid.FindSubmatch(line); said != nil {
-			select {
-			case r.listens <- string(said[1]):
-			default: // said already
-			}
-		}
-		r.line = rest
-	}
-}
-
-// waitHealthy waits until the process serves.
-func (st *stage) waitHealthy(p *process) {
-	st.t.Helper()
-	st.watchOthers()
-	if p.addr == "" {
-		select {
-		case p.addr = <-p.listens:
-		case <-time.After(longestWait):
-			st.t.Fatal("the server did not say where it listens")
-		}
-	}
-	st.await("the server to be up", func() bool {
-		req, err := http.NewRequestWithContext(st.t.Context(), http.MethodGet, "http://"+p.addr+"/healthz", nil)
-		if err != nil {
-			st.t.Fatal(err)
-		}
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			return false
-		}
-		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
-	})
-}
-
 // deadAddr is an address on loopback that nobody listens on: the port is that of a service which died
 // out.
 const deadAddr = "127.0.0.1:1"
-
-// freeAddr is an address on loopback that nobody listens on for a while.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
 
 // stop asks the process to end and waits for it.
 func (p *process) stop(t testing.TB) {
@@ -534,27 +445,39 @@ func (p *process) rest(t testing.TB) (ended string) {
 func (st *stage) writeConfig() string {
 	st.t.Helper()
 	c := st.config
-	text := fmt.Sprintf(`listen: %s
-limits:
-  task_attempts: %d
-github:
-  api_url: %s
-  graphql_url: %s
-  web_url: %s
-  app_id: %d
-data_dir: %s
-agent:
-  name: %s
-  script_file: %s
-sandbox:
-  local_isolation: none
-  kind: %s
-allow_local_sandbox: %v
-welcome: false
-`, c.Listen, c.Limits.TaskAttempts, c.GitHub.APIURL, c.GitHub.GraphQLURL, c.GitHub.WebURL, c.GitHub.AppID, c.DataDir,
-		c.Agent.Name, c.Agent.ScriptFile, c.Sandbox.Kind, c.AllowLocalSandbox)
+	var gates []map[string]any
+	for _, g := range c.Gates {
+		gates = append(gates, map[string]any{"name": g.Name, "run": g.Run, "when": g.When, "timeout": g.Timeout.String()})
+	}
+	text, err := yaml.Marshal(map[string]any{
+		"listen": c.Listen,
+		"github": map[string]any{
+			"api_url": c.GitHub.APIURL, "graphql_url": c.GitHub.GraphQLURL, "web_url": c.GitHub.WebURL, "app_id": c.GitHub.AppID,
+		},
+		"data_dir": c.DataDir,
+		"agent": map[string]any{
+			"name": c.Agent.Name, "model": c.Agent.Model, "script_file": c.Agent.ScriptFile, "path": c.Agent.Path,
+			"command": c.Agent.Command,
+		},
+		"model": map[string]any{"base_url": c.Model.BaseURL},
+		"sandbox": map[string]any{
+			"kind": c.Sandbox.Kind, "local_isolation": "none", "image": c.Sandbox.Image, "cpus": c.Sandbox.CPUs,
+			"memory": c.Sandbox.Memory, "pids": c.Sandbox.PIDs, "disk": c.Sandbox.Disk, "files": c.Sandbox.Files,
+		},
+		"limits": map[string]any{
+			"iteration_timeout": c.Limits.IterationTimeout.String(), "task_attempts": c.Limits.TaskAttempts,
+			"parallel": c.Limits.Parallel,
+		},
+		"gates":               gates,
+		"egress":              map[string]any{"allow": c.Egress},
+		"log":                 map[string]any{"level": "info"}, // it tells where the server listens
+		"allow_local_sandbox": c.AllowLocalSandbox, "welcome": false,
+	})
+	if err != nil {
+		st.t.Fatal(err)
+	}
 	file := filepath.Join(st.dir, "ralph.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		st.t.Fatal(err)
 	}
 	return file

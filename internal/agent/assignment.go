@@ -30,44 +30,28 @@ type Assignment struct {
 	Attempt int
 }
 
-// ReadAssignment finds the assignment in a prompt. It forgives leading blanks,
-// list markers, emphasis and back quotes around the name or the value, and
-// leaves empty what the prompt does not say.
+// ReadAssignment finds the assignment in a prompt. What the prompt does not say is empty.
 func ReadAssignment(prompt string) Assignment {
 	var a Assignment
 	seen := map[string]bool{}
 	for line := range strings.Lines(prompt) {
-		name, value, ok := strings.Cut(strings.TrimLeft(line, " \t>-*_`"), ":")
-		if !ok {
-			continue
-		}
-		name = strings.ToLower(strings.Trim(name, " \t*_`"))
-		value = strings.Trim(value, " \t\r\n*_`")
-		if value == "" || seen[name] {
-			continue
-		}
-		switch name {
-		case "task":
-			id, title, _ := strings.Cut(value, " ")
-			a.Task, a.Title = strings.Trim(id, "*_`:,"), strings.TrimLeft(title, " :–—-")
-			if a.Task == "-" || strings.EqualFold(a.Task, "none") {
-				a.Task = ""
-			}
-		case "progress file":
-			a.ProgressFile = value
-		case "mode":
-			a.Mode = run.Mode(strings.ToLower(value))
-		case "attempt":
-			first, _, _ := strings.Cut(value, " ")
-			n, err := strconv.Atoi(first)
-			if err != nil || n < 1 {
-				continue
-			}
-			a.Attempt = n
-		default:
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+		if !ok || seen[name] {
 			continue
 		}
 		seen[name] = true
+		switch name {
+		case "Task":
+			if a.Task, a.Title, _ = strings.Cut(value, " "); a.Task == "-" {
+				a.Task = ""
+			}
+		case "Progress file":
+			a.ProgressFile = value
+		case "Mode":
+			a.Mode = run.Mode(value)
+		case "Attempt":
+			a.Attempt, _ = strconv.Atoi(value) // 0 where it is no number
+		}
 	}
 	return a
 }

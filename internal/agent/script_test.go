@@ -86,7 +86,7 @@ func TestGreetingExample(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("# greet\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	act(t, script, dir, prompt("none", run.ModePlan, 1))
+	act(t, script, dir, prompt("-", run.ModePlan, 1))
 	want := "# Progress: Greeting\n\n## Status\nPLANNING\n\n## Tasks\n" +
 		"- [ ] Greet by name\n  - Accept: `greet Ada` prints `Hello, Ada!`\n" +
 		"- [ ] Read the language from the environment\n  - Accept: `LANG=de greet Ada` prints `Hallo, Ada!`\n" +

@@ -30,39 +30,19 @@ func TestTroubleIsNoTasks(t *testing.T) {
 		"claude: credit": {
 			"claude", result("true", "Credit balance is too low"), "", 0, OutcomeCredit, "Credit balance is too low",
 		},
-		"claude: credit after work": {
-			"claude", used + result("true", "Credit balance is too low"), "", 1, OutcomeCredit, "Credit balance",
-		},
 		"claude: credit in a body": {
 			"claude",
 			result("true", `API Error: 400 {\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"Your credit balance is too low to access the Anthropic API.\"}}`),
 			"", 1, OutcomeCredit, "credit balance",
-		},
-		"claude: 401": {
-			"claude",
-			result("true", `API Error: 401 {\"type\":\"error\",\"error\":{\"type\":\"authentication_error\",\"message\":\"OAuth token has expired.\"}} · Please run /login`),
-			"", 1, OutcomeAuth, "401",
 		},
 		"claude: key":            {"claude", used + result("true", noKey), "", 1, OutcomeAuth, "Please run /login"},
 		"claude: key, a success": {"claude", result("false", noKey), "", 0, OutcomeAuth, "Please run /login"},
 		"claude: model": {
 			"claude", result("true", "There’s an issue with the selected model (opus-9). It may not exist."), "", 1, OutcomeModel, "opus-9",
 		},
-		"claude: failed to": {
-			"claude", result("true", "Failed to authenticate. API Error: 401 Invalid bearer token"), "", 1, OutcomeAuth,
-			"bearer",
-		},
-		"claude: model by status": {
-			"claude", `{"type":"result","subtype":"success","is_error":true,"api_error_status":404,"result":"model: opus-9"}`,
-			"", 1, OutcomeModel, "opus-9",
-		},
 		"claude: too long at once": {"claude", result("true", "Prompt is too long"), "", 1, OutcomeContext, "too long"},
 		"claude: too long after work": {
 			"claude", used + result("true", "Prompt is too long"), "", 1, OutcomeErrored, "Prompt is too long",
-		},
-		"claude: too long by status": {
-			"claude", used + `{"type":"result","subtype":"success","is_error":true,"api_error_status":413,"result":"too large"}`,
-			"", 1, OutcomeErrored, "too large",
 		},
 		"claude: the provider is down": {
 			"claude", result("true", "API Error: 500 Internal server error"), "", 1, OutcomeUnavailable, "500",
@@ -73,9 +53,8 @@ func TestTroubleIsNoTasks(t *testing.T) {
 			"Credit balance is too low", 1, OutcomeErrored, "turns",
 		},
 		// What nobody knows, before any work: a wait. After work it is the task's.
-		"claude: a login":       {"claude", result("true", "Log in again"), "", 1, OutcomeRefused, "Log in"},
-		"claude: no connection": {"claude", result("true", "API Error: Connection error."), "", 1, OutcomeRefused, "Connection"},
-		"claude: of tomorrow":   {"claude", result("true", "Your plan rests today"), "", 1, OutcomeRefused, "rests"},
+		"claude: a login":     {"claude", result("true", "Log in again"), "", 1, OutcomeRefused, "Log in"},
+		"claude: of tomorrow": {"claude", result("true", "Your plan rests today"), "", 1, OutcomeRefused, "rests"},
 		"claude: unheard of, after work": {
 			"claude", used + result("true", "Your plan rests today"), "", 1, OutcomeErrored, "rests",
 		},
@@ -93,10 +72,6 @@ func TestTroubleIsNoTasks(t *testing.T) {
 		},
 		"claude: a limit, a success": {
 			"claude", result("false", "Session limit reached ∙ resets 6am"), "", 0, OutcomeRateLimited, "resets",
-		},
-		"codex: a limit": {
-			"codex", `{"type":"turn.failed","error":{"message":"You've hit your usage limit. Try again at 3 PM."}}`, "", 1,
-			OutcomeRateLimited, "3 PM",
 		},
 		"command: a limit on stdout": {
 			"command", "I begin.\nClaude AI usage limit reached|1795905798\n", "", 1, OutcomeRateLimited, "1795905798",
@@ -116,11 +91,6 @@ func TestTroubleIsNoTasks(t *testing.T) {
 				`{"type":"turn.failed","error":{"message":"the diff says that a limit was reached, resets 3pm"}}`, "", 1, OutcomeErrored, "diff",
 		},
 
-		"codex: quota": {
-			"codex",
-			`{"type":"turn.failed","error":{"message":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"pay first\"}}"}}`, "", 1,
-			OutcomeCredit, "pay first",
-		},
 		"codex: model": {
 			"codex",
 			`{"type":"turn.failed","error":{"message":"{\"error\":{\"message\":\"The requested model 'gpt-9' does not exist.\",\"code\":\"model_not_found\"}}"}}`,
@@ -158,9 +128,6 @@ func TestTroubleIsNoTasks(t *testing.T) {
 		},
 		"command: not executable": {
 			"command", "", "sh: 1: ./agent.sh: Permission denied\n", 126, OutcomeMissing, "the program ./agent.sh cannot be run",
-		},
-		"command: not found, silent": {
-			"command", "", "", 127, OutcomeMissing, "a program of the agent's command was not found",
 		},
 	}
 	for name, tt := range tests {

@@ -9,4 +9,6 @@
 //   - Names are read a batch at a time: the memory of a walk depends on the
 //     depth, which MaxDepth bounds, and not on the number of files.
 //   - A cancelled context ends a walk within one batch of names.
+//
+// It also keeps the host's own notes, each a file that appears whole.
 package fstree

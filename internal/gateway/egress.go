@@ -171,9 +171,9 @@ func (h *handler) refuseHost(w http.ResponseWriter, r *http.Request, start strin
 // dialer reaches hosts at public addresses only. The address is looked at when it
 // is about to be connected to, so that it makes no difference what the name
 // resolved to before.
-func dialer(r *net.Resolver) *net.Dialer {
+func dialer() *net.Dialer {
 	return &net.Dialer{
-		Timeout: dialTimeout, Resolver: r,
+		Timeout: dialTimeout,
 		ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 			at, err := netip.ParseAddrPort(address)
 			if err != nil || !egress.Public(at.Addr()) {

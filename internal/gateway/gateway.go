@@ -139,7 +139,7 @@ func NewHandler(cfg Config) (http.Handler, error) {
 		}
 	}
 	if cfg.dial == nil {
-		cfg.dial = dialer(nil).DialContext
+		cfg.dial = dialer().DialContext
 	}
 	if cfg.InFlight == nil {
 		cfg.InFlight = NewInFlight()

@@ -126,37 +126,6 @@ func FuzzSlug(f *testing.F) {
 	})
 }
 
-// longIssue is an issue of about n bytes as people write them.
-func longIssue(n int) string {
-	const part = "## Step\n\nThe report should list each file with its size. <!-- how? --> See `internal/report/report.go` and [the spec](https://example.com/spec \"v2\").\n\n" +
-		"- [ ] Print the size of each file\n  - Accept: `report --size` prints 1.2 MB\n- [x] Read the size\n\n```go\nfmt.Println(size) // <!-- shown -->\n```\n\n### Acceptance criteria\n\n- it is in the README\n\n"
-	return strings.Repeat(part, n/len(part)+1)[:n]
-}
-
-func BenchmarkIssue64KiB(b *testing.B) {
-	const size = 64 << 10
-	bodies := map[string]string{
-		"written": longIssue(size), "prose": strings.Repeat("The report should list each file. ", size/34),
-	}
-	for _, name := range []string{"comments", "html block", "nested", "open definitions", "zero width"} {
-		bodies[name] = strings.Repeat(hostileUnits[name], size/len(hostileUnits[name]))
-	}
-	for name, body := range bodies {
-		b.Run("Sanitize/"+name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				Sanitize(body)
-			}
-		})
-		b.Run("FromIssue/"+name, func(b *testing.B) {
-			b.SetBytes(int64(len(body)))
-			for b.Loop() {
-				_, _ = FromIssue("Do it", body)
-			}
-		})
-	}
-}
-
 func mustPlan(t *testing.T, title, body string) Plan {
 	t.Helper()
 	p, err := FromIssue(title, body)

@@ -49,6 +49,11 @@ func TestFromIssue(t *testing.T) {
 	if len(got.SHA256) != 64 {
 		t.Errorf("hash %q", got.SHA256)
 	}
+	// What an agent reads is what the tasks were read from, down to the blanks it begins with.
+	p, err := FromIssue("Explain", "\n  \n    - [ ] an example\n\nText.\n\n")
+	if want := "    - [ ] an example\n\nText."; err != nil || p.Text != want || len(p.Tasks) != 0 {
+		t.Errorf("%q with tasks %+v, %v", p.Text, p.Tasks, err)
+	}
 }
 
 // What stands below a check box is the task's, in an issue as in a plan file, and
@@ -78,15 +83,6 @@ func TestTaskLines(t *testing.T) {
 	}
 	if len(fromIssue.Accept) > 0 {
 		t.Errorf("criteria of the whole: %q", fromIssue.Accept)
-	}
-}
-
-// What an agent reads is what the tasks were read from, down to the blanks it begins with.
-func TestWhatIsReadAsTasksIsWhatIsShown(t *testing.T) {
-	t.Parallel()
-	p, err := FromIssue("Explain", "\n  \n    - [ ] an example\n\nText.\n\n")
-	if want := "    - [ ] an example\n\nText."; err != nil || p.Text != want || len(p.Tasks) != 0 {
-		t.Errorf("%q with tasks %+v, %v", p.Text, p.Tasks, err)
 	}
 }
 

@@ -38,14 +38,6 @@ func TestUnreadBoxesAreNamed(t *testing.T) {
 	}
 }
 
-// The plan of the issue is the same whatever of it is not read.
-func TestUnreadDoesNotCountForTheHash(t *testing.T) {
-	t.Parallel()
-	if p := mustPlan(t, "t", "- [ ] a\n- [~] b\n"); p.Unread != 1 || p.SHA256 != sum(p.Title, p.Text) {
-		t.Errorf("%d, %q", p.Unread, p.Findings)
-	}
-}
-
 // T1.3 is an id of the plan's own and not T1: that it is not understood is said.
 func TestDottedIDsAreNoOthers(t *testing.T) {
 	t.Parallel()

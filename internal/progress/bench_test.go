@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -66,20 +65,4 @@ func timed(b *testing.B, f func()) time.Duration {
 	start := b.Elapsed()
 	f()
 	return b.Elapsed() - start
-}
-
-// BenchmarkTick ticks and unticks the last task.
-func BenchmarkTick(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		d := parse(b, string(many(b, n)))
-		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			id := fmt.Sprintf("T%d", n)
-			for b.Loop() {
-				if err := errors.Join(d.Tick(id), d.Reopen(id)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -290,40 +289,6 @@ func TestJudgeIsLinear(t *testing.T) {
 // huge is as many lines as fit a document. What is not linear in them does not end before go test
 // gives up; finer growth is for the benchmarks, which compare sizes.
 const huge = 40_000
-
-// BenchmarkJudge reports, besides the time, how many parses of the document
-// judging costs.
-func BenchmarkJudge(b *testing.B) {
-	for _, n := range []int{1000, 10_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			src := taskList(n, ' ')
-			proposal := strings.NewReplacer("- [ ] T7 ", "- [x] T7 ", "- one\n", "- one\n- two\n", "## Analysis\n",
-				"## Analysis\nIt goes well.\n",
-				"\n\n## Learnings", "\n- [ ] Another part\n  - Accept: it is there\n\n## Learnings").Replace(src)
-			before, err := Parse([]byte(src))
-			if err != nil {
-				b.Fatal(err)
-			}
-			after, err := Parse([]byte(proposal))
-			if err != nil {
-				b.Fatal(err)
-			}
-			var parsing, judging time.Duration
-			for b.Loop() {
-				start := b.Elapsed()
-				if _, err := Parse([]byte(proposal)); err != nil {
-					b.Fatal(err)
-				}
-				parsed := b.Elapsed()
-				if v := Judge(before, before, after, "T7"); len(v.Violations) > 1 || !v.TickedAssigned {
-					b.Fatalf("%+v", v.Violations)
-				}
-				parsing, judging = parsing+parsed-start, judging+b.Elapsed()-parsed
-			}
-			b.ReportMetric(float64(judging)/float64(parsing), "parses/op")
-		})
-	}
-}
 
 // A file that was cut off, wherever that was, brings no task that nobody wrote.
 func TestJudgeCutOffFile(t *testing.T) {

@@ -2,7 +2,6 @@ package progress
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -281,35 +280,5 @@ func TestJudgeTakesLinesOfNewTasks(t *testing.T) {
 	v = JudgePlan(parse(t, "## Status\nIN_PROGRESS\n\n## Tasks\n"), after)
 	if diff := cmp.Diff(want, v.Accepted.Tasks()[2], cmpopts.EquateEmpty()); diff != "" || len(v.Violations) > 0 {
 		t.Errorf("JudgePlan: %+v (-want +got):\n%s", v.Violations, diff)
-	}
-}
-
-// The lines survive what people and the host do to a plan, and count as a part
-// of it.
-func TestLinesInAPlan(t *testing.T) {
-	t.Parallel()
-	base := parse(t, withLines)
-	host, human := base.Clone(), parse(t, strings.Replace(withLines, "`make test`", "`make check`", 1))
-	if err := host.Tick("T2"); err != nil {
-		t.Fatal(err)
-	}
-	m := Merge(base, host, human)
-	got := m.Doc.Tasks()
-	if !slices.Equal(got[0].Checks, []string{"make check"}) || got[0].Subject != "feat: a" ||
-		got[1].Status != run.TaskDone || len(m.Conflicts) > 0 {
-		t.Errorf("merged %+v, %v", got, m.Conflicts)
-	}
-	if k := changeKinds(m.Changes); !slices.Equal(k, []ChangeKind{ChangeReworded}) {
-		t.Errorf("changes %v", k)
-	}
-	if base.PlanSHA256() == human.PlanSHA256() {
-		t.Error("another check, the same plan")
-	}
-	for _, src := range []string{"- [ ] a\n  - Verify: `make`\n- [ ] b\n", "- [ ] T1 a\n  Verify: `make`\n- [ ] b\n"} {
-		d := parse(t, src)
-		d.AssignIDs()
-		if got := d.Tasks(); !slices.Equal(got[0].Checks, []string{"make"}) || got[1].ID != "T2" {
-			t.Errorf("%+v", got)
-		}
 	}
 }

@@ -1,11 +1,9 @@
 package progress
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 )
 
 func TestPatch(t *testing.T) {
@@ -64,31 +62,4 @@ func TestPatch(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Many replacements in one go are the same as one by one from the back.
-func TestPatchIsSplices(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		d := mustParse(t, sample(false))
-		var ps []Patch
-		for at := 0; at < len(d.src); {
-			start := rapid.IntRange(at, len(d.src)).Draw(t, "start")
-			stop := rapid.IntRange(start, min(start+20, len(d.src))).Draw(t, "stop")
-			ps = append(ps, Patch{start, stop, rapid.StringMatching(`[a-z\n#-]{0,6}`).Draw(t, "text")})
-			at = stop + 1
-		}
-		one := d.Clone()
-		for _, p := range slices.Backward(ps) {
-			if err := one.patch(p); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := d.patch(rapid.Permutation(ps).Draw(t, "order")...); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(one.Bytes()), string(d.Bytes())); diff != "" {
-			t.Fatalf("(-one by one +at once):\n%s", diff)
-		}
-	})
 }

@@ -165,23 +165,27 @@ func TestSkipAndReopen(t *testing.T) {
 	}
 }
 
-func TestTaskEditErrors(t *testing.T) {
+// What cannot be done is an error, and changes nothing.
+func TestEditErrors(t *testing.T) {
 	t.Parallel()
 	two := []run.Task{{Title: "x"}, {Title: "y"}}
 	for name, tc := range map[string]struct {
 		edit func(*Doc) error
 		is   error
 	}{
-		"skip":         {func(d *Doc) error { return d.Skip("T9", "x") }, ErrNoTask},
-		"skip done":    {func(d *Doc) error { return d.Skip("T1", "x") }, nil},
-		"reopen":       {func(d *Doc) error { return d.Reopen("T9") }, ErrNoTask},
-		"insert":       {func(d *Doc) error { _, err := d.InsertAfter("T9", run.Task{}); return err }, ErrNoTask},
-		"split":        {func(d *Doc) error { _, err := d.Split("T9", two); return err }, ErrNoTask},
-		"split done":   {func(d *Doc) error { _, err := d.Split("T1", two); return err }, nil},
-		"split in one": {func(d *Doc) error { _, err := d.Split("T2", two[:1]); return err }, nil},
-		"split no room": {
-			func(d *Doc) error { _, err := d.Split("T2", slices.Repeat(two, MaxSize/20)); return err }, ErrTooLarge,
-		},
+		"tick":                  {func(d *Doc) error { return d.Tick("T9") }, ErrNoTask},
+		"block":                 {func(d *Doc) error { return d.Block("T0", "x") }, ErrNoTask},
+		"block done":            {func(d *Doc) error { return d.Block("T1", "x") }, nil},
+		"status of two words":   {func(d *Doc) error { return d.SetStatus("IN PROGRESS") }, nil},
+		"status over two lines": {func(d *Doc) error { return d.SetStatus("A\n## B") }, nil},
+		"insert":                {func(d *Doc) error { _, err := d.InsertAfter("T9", run.Task{}); return err }, ErrNoTask},
+		"split":                 {func(d *Doc) error { _, err := d.Split("T9", two); return err }, ErrNoTask},
+		"split done":            {func(d *Doc) error { _, err := d.Split("T1", two); return err }, nil},
+		"split in one":          {func(d *Doc) error { _, err := d.Split("T2", two[:1]); return err }, nil},
+		"split without room":    {func(d *Doc) error { _, err := d.Split("T2", slices.Repeat(two, MaxSize/20)); return err }, ErrTooLarge},
+		"new tasks without room": {func(d *Doc) error {
+			return d.SetTasks(slices.Repeat([]run.Task{{Title: strings.Repeat("x", maxTitle)}}, MaxSize/maxTitle))
+		}, ErrTooLarge},
 	} {
 		d := parse(t, sample(false))
 		if err := tc.edit(d); err == nil || tc.is != nil && !errors.Is(err, tc.is) {
@@ -311,6 +315,9 @@ func TestTaskEditsDoOnlyWhatTheyAreAskedTo(t *testing.T) {
 			t.Fatalf("another parse gives other tasks: %s", diff)
 		}
 		before := mustParse(t, src)
+		if added == 0 && before.PlanSHA256() != d.PlanSHA256() {
+			t.Fatalf("another plan:\n%s", d.Bytes())
+		}
 		if diff := cmp.Diff(outline(before), outline(d)); diff != "" {
 			t.Fatal(diff)
 		}

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,21 +116,12 @@ func (a generate) stream(e *events, model string, r Reply) {
 }
 
 func (generate) failure(r Reply) object {
-	state := r.ErrorType
-	switch {
-	case state != "":
-	case r.Status == http.StatusUnauthorized:
-		state = "UNAUTHENTICATED"
-	case r.Status == http.StatusForbidden:
-		state = "PERMISSION_DENIED"
-	case r.Status == http.StatusNotFound:
-		state = "NOT_FOUND"
-	case r.Status == http.StatusTooManyRequests:
-		state = "RESOURCE_EXHAUSTED"
-	case r.Status >= 500:
+	state := cmp.Or(r.ErrorType, map[int]string{
+		http.StatusUnauthorized: "UNAUTHENTICATED", http.StatusForbidden: "PERMISSION_DENIED", http.StatusNotFound: "NOT_FOUND",
+		http.StatusTooManyRequests: "RESOURCE_EXHAUSTED",
+	}[r.Status])
+	if state == "" && r.Status >= 500 {
 		state = "UNAVAILABLE"
-	default:
-		state = "INVALID_ARGUMENT"
 	}
-	return object{"error": object{"code": r.Status, "message": r.Message, "status": state}}
+	return object{"error": object{"code": r.Status, "message": r.Message, "status": cmp.Or(state, "INVALID_ARGUMENT")}}
 }

@@ -1,6 +1,7 @@
 package agenttest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -184,35 +185,16 @@ func (messages) stream(e *events, model string, r Reply) {
 }
 
 func (messages) failure(r Reply) object {
-	kind := r.ErrorType
-	if kind == "" {
-		kind = messagesError(r.Status)
+	kind := cmp.Or(r.ErrorType, map[int]string{
+		http.StatusUnauthorized: "authentication_error", http.StatusPaymentRequired: "billing_error",
+		http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+		529: "overloaded_error", // the API's own status for overload
+	}[r.Status])
+	if kind == "" && r.Status >= 500 {
+		kind = "api_error"
 	}
-	return object{"type": "error", "error": object{"type": kind, "message": r.Message}, "request_id": newID("req_")}
-}
-
-func messagesError(status int) string {
-	switch status {
-	case http.StatusBadRequest:
-		return "invalid_request_error"
-	case http.StatusUnauthorized:
-		return "authentication_error"
-	case http.StatusPaymentRequired:
-		return "billing_error"
-	case http.StatusForbidden:
-		return "permission_error"
-	case http.StatusNotFound:
-		return "not_found_error"
-	case http.StatusRequestEntityTooLarge:
-		return "request_too_large"
-	case http.StatusTooManyRequests:
-		return "rate_limit_error"
-	case 529: // the API's own status for overload
-		return "overloaded_error"
-	default:
-		if status >= 500 {
-			return "api_error"
-		}
-		return "invalid_request_error"
+	return object{
+		"type": "error", "error": object{"type": cmp.Or(kind, "invalid_request_error"), "message": r.Message}, "request_id": newID("req_"),
 	}
 }

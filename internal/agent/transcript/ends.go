@@ -14,8 +14,8 @@ type ends struct {
 	head int
 	// full: the head is closed, all goes to the tail. whole: it ends in a whole line.
 	full, whole bool
-	tail []byte
-	cut  int64
+	tail        []byte
+	cut         int64
 }
 
 func (e *ends) Write(p []byte) (int, error) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -68,24 +67,22 @@ func (s *Store) Prune(l Limits, now time.Time, keep func(run.ID) bool) error {
 // weigh looks at a run's directory, which somebody else may prune meanwhile.
 func weigh(dir string) (kept, error) {
 	k := kept{dir: dir}
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		var info fs.FileInfo
-		if err == nil {
-			info, err = e.Info()
-		}
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if info.ModTime().After(k.last) {
-			k.last = info.ModTime()
-		}
-		if info.Mode().IsRegular() {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		info, ierr := e.Info()
+		switch {
+		case errors.Is(ierr, fs.ErrNotExist):
+		case ierr != nil:
+			err = errors.Join(err, ierr)
+		default:
 			k.size += info.Size()
+			if info.ModTime().After(k.last) {
+				k.last = info.ModTime()
+			}
 		}
-		return nil
-	})
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	return k, err
 }

@@ -35,59 +35,54 @@ func (t *Transcript) Activities(parsers Parsers, emit func(agent.Activity)) (ok 
 
 // Line is one activity for a person, "" for one that tells nothing.
 func Line(a agent.Activity) string {
-	switch a.Kind {
-	case agent.ActivityText:
-		return a.Text
-	case agent.ActivityTool:
-		what := a.Path
-		if what == "" || a.Text != "" && a.Text != a.Path {
-			what = strings.TrimSpace(a.Path + " " + a.Text)
-		}
-		return "  > " + strings.TrimSpace(a.Tool+" "+what)
-	case agent.ActivityError:
-		return "  ! " + a.Text
-	case agent.ActivityRetry:
-		return "  … " + a.Text
-	case agent.ActivityInit, agent.ActivityOther:
+	mark, tells := map[agent.ActivityKind]string{
+		agent.ActivityText: "", agent.ActivityTool: "  > ", agent.ActivityError: "  ! ", agent.ActivityRetry: "  … ",
+	}[a.Kind]
+	if !tells {
+		return ""
 	}
-	return ""
+	return mark + a.String()
 }
 
 // Write writes the transcript for a person to read.
 func (t *Transcript) Write(w io.Writer, parsers Parsers, verdicts []Verdict) error {
-	p := &printer{w: w}
-	p.line("── %s", t.title())
+	var b strings.Builder
+	// Lines cannot drive a terminal: agents' words end up there.
+	line := func(format string, args ...any) {
+		b.WriteString(run.PrintableLine(fmt.Sprintf(format, args...)) + "\n")
+	}
+	line("── %s", t.title())
 	ok, err := t.Activities(parsers, func(a agent.Activity) {
 		if l := Line(a); l != "" {
-			p.line("%s", l)
+			line("%s", l)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	if !ok {
-		p.line("  (the words of %q cannot be read here; see them with --raw)", t.Agent)
+		line("  (the words of %q cannot be read here; see them with --raw)", t.Agent)
 	}
 	stderr, err := t.text(StderrPart)
 	if err != nil {
 		return err
 	}
 	for l := range strings.Lines(stderr) {
-		p.line("  stderr: %s", strings.TrimRight(l, "\r\n"))
+		line("  stderr: %s", strings.TrimRight(l, "\r\n"))
 	}
 	for _, part := range []string{PromptPart, StdoutPart, StderrPart} {
 		if n := t.Cut[part]; n > 0 {
-			p.line("  (%d bytes in the middle of %s were not kept)", n, part)
+			line("  (%d bytes in the middle of %s were not kept)", n, part)
 		}
 	}
-	p.line("  = %s", t.end())
+	line("  = %s", t.end())
 	for _, v := range verdicts {
 		if v.Iteration == t.Iteration {
-			p.line("  → %s", strings.TrimSpace(string(v.Kind)+" "+v.TaskID+" "+v.Text))
+			line("  → %s", strings.TrimSpace(string(v.Kind)+" "+v.TaskID+" "+v.Text))
 		}
 	}
-	p.line("")
-	return p.err
+	_, err = io.WriteString(w, b.String()+"\n")
+	return err
 }
 
 func (t *Transcript) title() string {
@@ -134,19 +129,6 @@ func (t *Transcript) text(part string) (string, error) {
 		return "", fmt.Errorf("read transcript: %w", err)
 	}
 	return string(b), nil
-}
-
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-// line prints one line that cannot drive a terminal: agent words end up here.
-func (p *printer) line(format string, args ...any) {
-	if p.err != nil {
-		return
-	}
-	_, p.err = fmt.Fprintln(p.w, run.PrintableLine(fmt.Sprintf(format, args...)))
 }
 
 // Tail is the end of what the run's last agent did, for a person to read: at most

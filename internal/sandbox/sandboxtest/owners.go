@@ -130,47 +130,41 @@ func interrupt(t *testing.T, f *fixture, policy sandbox.OwnerDeath, after time.D
 	}
 }
 
-func testKeep(t *testing.T, f *fixture) {
-	spec := f.sh(t, "echo run >>runs; echo one; until [ -e go ]; do sleep 0.01; done; echo two; exit 4")
-	spec.OnOwnerDeath = sandbox.KeepWithoutOwner
-	name := f.name()
-	o := f.startOwner(t, name, spec)
-	h := o.handle(t)
-	f.removeLater(t, h)
-	f.awaitOutput(t, h, "one")
-	o.kill(t)
-
-	st, err := f.box.Inspect(t.Context(), h)
-	if err != nil || st.State != sandbox.Running {
-		t.Fatalf("after the owner's death: %+v, %v; want running", st, err)
+// testOwnerDies: a command goes on without the process that started it, or ends with it, as it was asked to.
+func testOwnerDies(t *testing.T, f *fixture) {
+	for policy, want := range map[sandbox.OwnerDeath]sandbox.Reason{
+		sandbox.KeepWithoutOwner: sandbox.ReasonExited, sandbox.KillWithOwner: sandbox.ReasonOwnerDied,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			t.Parallel()
+			spec := f.sh(t, `"$helper" helper hold child & echo run >>runs; echo one; until [ -e go ]; do sleep 0.01; done; exit 4`)
+			spec.OnOwnerDeath = policy
+			name := f.name()
+			o := f.startOwner(t, name, spec)
+			h := o.handle(t)
+			f.removeLater(t, h)
+			f.awaitOutput(t, h, "one")
+			f.awaitOutput(t, h, "held child")
+			running := func() {
+				t.Helper()
+				if st, err := f.box.Inspect(t.Context(), h); err != nil || st.State != sandbox.Running {
+					t.Fatalf("%+v, %v; want running", st, err)
+				}
+			}
+			running()
+			o.kill(t)
+			if policy == sandbox.KeepWithoutOwner {
+				running()
+				if again := f.start(t, name, spec); again != h {
+					t.Errorf("adopted by name: %v, want %v", again, h)
+				}
+				f.touch(t, spec.Workspace, "go")
+			}
+			if st := f.wait(t, h); st.State != sandbox.Exited || st.Reason != want || want == sandbox.ReasonExited && st.ExitCode != 4 {
+				t.Errorf("status %+v", st)
+			}
+			f.mustHaveRunOnce(t, spec.Workspace)
+			f.mustBeDead(t, spec.Workspace, "child")
+		})
 	}
-	if again := f.start(t, name, spec); again != h {
-		t.Errorf("adopted by name: %v, want %v", again, h)
-	}
-	f.touch(t, spec.Workspace, "go")
-	if st := f.wait(t, h); st.ExitCode != 4 || st.Reason != sandbox.ReasonExited {
-		t.Errorf("status %+v", st)
-	}
-	if out := f.logs(t, h, 0); out != "one\ntwo\n" {
-		t.Errorf("output %q", out)
-	}
-	f.mustHaveRunOnce(t, spec.Workspace)
-}
-
-func testKill(t *testing.T, f *fixture) {
-	spec := f.sh(t, `"$helper" helper hold child & echo ready; while :; do sleep 0.02; done`)
-	spec.OnOwnerDeath = sandbox.KillWithOwner
-	o := f.startOwner(t, f.name(), spec)
-	h := o.handle(t)
-	f.removeLater(t, h)
-	f.awaitOutput(t, h, "ready")
-	f.awaitOutput(t, h, "held child")
-	if st, err := f.box.Inspect(t.Context(), h); err != nil || st.State != sandbox.Running {
-		t.Fatalf("before the owner's death: %+v, %v; want running", st, err)
-	}
-	o.kill(t)
-	if st := f.wait(t, h); st.State != sandbox.Exited || st.Reason != sandbox.ReasonOwnerDied {
-		t.Errorf("status %+v", st)
-	}
-	f.mustBeDead(t, spec.Workspace, "child")
 }

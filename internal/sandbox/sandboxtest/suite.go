@@ -44,7 +44,7 @@ func Run(t *testing.T, h Harness) {
 	tests := map[string]func(*testing.T, *fixture){
 		"cases": testCases, "observed": testObserved, "environment": testEnvironment, "cache": testCache,
 		"work tree": testWorkTree, "relay": testRelay, "start twice": testStartTwice, "start interrupted": testStartInterrupted,
-		"ends": testEnds, "remove": testRemove, "keep": testKeep, "kill": testKill,
+		"ends": testEnds, "remove": testRemove, "owner dies": testOwnerDies,
 	}
 	for name, run := range tests {
 		t.Run(name, func(t *testing.T) {
