@@ -18,6 +18,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -416,7 +417,7 @@ func removeOthers(dir, keep string) error {
 		if e.Name() == keep || !e.IsDir() {
 			continue
 		}
-		if err := gitrepo.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := fstree.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("remove an old run: %w", err)
 		}
 	}
