@@ -14,8 +14,8 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gateway"
-	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -194,7 +194,7 @@ func startsIn(ctx context.Context, cmd agent.Command, box sandbox.Sandbox, image
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)
 	}
-	defer func() { err = errors.Join(err, gitrepo.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, fstree.RemoveAll(dir)) }()
 	tree := filepath.Join(dir, "tree")
 	if err := os.Mkdir(tree, 0o700); err != nil {
 		return "", fmt.Errorf("make a directory for the agent: %w", err)

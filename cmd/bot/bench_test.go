@@ -172,7 +172,7 @@ func bareCommit(b *testing.B, repo string, i int) time.Duration {
 
 func mustLook(tb testing.TB) string {
 	tb.Helper()
-	path, err := lookGit()
+	path, err := exec.LookPath("git")
 	if err != nil {
 		tb.Fatal(err)
 	}

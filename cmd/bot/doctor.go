@@ -140,7 +140,7 @@ func (r *doctorReport) print(w io.Writer) {
 func (c *doctorCmd) checks(ctx context.Context, r *doctorReport) {
 	cfg, found, cfgErr := c.load()
 	box := cfg.Sandbox
-	git, err := openGit()
+	git, err := gitrepo.New("")
 	if err != nil {
 		r.add("git", "", err)
 	} else {

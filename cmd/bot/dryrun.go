@@ -25,7 +25,7 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 	s := p.State
 	box := c.Sandbox
 	if box == agent.SandboxDocker {
-		box += " " + cmp.Or(s.Image, opts.Image, opts.Defaults.Image)
+		box += " " + cmp.Or(s.Image, opts.Defaults.Image)
 	}
 	type entry = map[string]string
 	tasks, checks, setup := []entry{}, []entry{}, []string{}

@@ -16,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/gate"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
@@ -46,7 +47,7 @@ type beginnings struct {
 
 // Run asks what the flags leave open, and writes what is missing.
 func (c *initCmd) Run(ctx bound, io stdio) (err error) {
-	git, err := openGit()
+	git, err := gitrepo.New("")
 	if err != nil {
 		return err
 	}

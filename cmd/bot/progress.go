@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/progress/formats"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
+	"github.com/org/ralph-action/internal/tui"
 )
 
 // progressCmd is `bot progress`.
@@ -98,40 +98,6 @@ type showCmd struct {
 	JSON bool `name:"json" help:"Print one JSON document."`
 }
 
-// shownTask and shown are what `bot progress show --json` prints.
-type shownTask struct {
-	ID       string         `json:"id"`
-	Origin   string         `json:"origin"`
-	Status   run.TaskStatus `json:"status"`
-	Reason   string         `json:"reason"`
-	Title    string         `json:"title"`
-	Priority int            `json:"priority"`
-	Group    string         `json:"group"`
-	Parallel bool           `json:"parallel"`
-	Verify   bool           `json:"verify"`
-	Depends  []string       `json:"depends_on"`
-	Steps    []string       `json:"steps"`
-	Files    []string       `json:"files"`
-	Accept   []string       `json:"accept"`
-	Checks   []string       `json:"checks"`
-	Subject  string         `json:"commit_subject"`
-}
-
-type shown struct {
-	File       string         `json:"file"`
-	Format     formats.Format `json:"format"`
-	Title      string         `json:"title"`
-	Branch     string         `json:"branch"`
-	PlanSHA256 string         `json:"plan_sha256"` // "" where the file is no Markdown
-	Status     string         `json:"status"`
-	MarkedDone bool           `json:"marked_done"`
-	Done       bool           `json:"done"`
-	Counts     map[string]int `json:"counts"`
-	Tasks      []shownTask    `json:"tasks"`
-	Patterns   []string       `json:"patterns"`
-	Learnings  []string       `json:"learnings"`
-}
-
 // Run shows the file.
 func (c *showCmd) Run(io stdio) error {
 	f, err := c.open()
@@ -140,36 +106,35 @@ func (c *showCmd) Run(io stdio) error {
 	}
 	p := f.Plan()
 	if c.JSON {
-		return printJSON(io.out, newShown(f, p))
+		return printJSON(io.out, document(f, p))
 	}
 	return showPlan(io.out, f, p)
 }
 
-func newShown(f *formats.File, p formats.Plan) shown {
-	n := p.Counts()
-	out := shown{
-		File: f.Name(), Format: f.Format(), Title: p.Title, Branch: p.Branch, Status: p.Status, MarkedDone: p.MarkedDone,
-		Done: p.Done(),
-		Counts: map[string]int{
+// document is a plan for programs: lists are lists, also where they are empty.
+func document(f *formats.File, p formats.Plan) map[string]any {
+	list := func(lines []string) []string { return append([]string{}, lines...) }
+	n, sum := p.Counts(), ""
+	if doc, err := progress.Parse(f.Bytes()); err == nil && f.Format() != formats.PRD {
+		sum = doc.PlanSHA256()
+	}
+	tasks := []map[string]any{}
+	for _, t := range p.Tasks {
+		tasks = append(tasks, map[string]any{
+			"id": t.ID, "origin": t.Origin, "status": t.Status, "reason": t.Reason, "title": t.Title, "priority": t.Priority,
+			"group": t.Group, "parallel": t.Parallel, "verify": t.Verify, "depends_on": list(t.DependsOn), "steps": list(t.Steps),
+			"files": list(t.Files), "accept": list(t.Accept), "checks": list(t.Checks), "commit_subject": t.Subject,
+		})
+	}
+	return map[string]any{
+		"file": f.Name(), "format": f.Format(), "title": p.Title, "branch": p.Branch, "plan_sha256": sum, "status": p.Status,
+		"marked_done": p.MarkedDone, "done": p.Done(), "tasks": tasks,
+		"counts": map[string]int{
 			"total": len(p.Tasks), "done": n[run.TaskDone], "open": n[run.TaskOpen],
 			"blocked": n[run.TaskBlocked], "skipped": n[run.TaskSkipped],
 		},
-		Tasks: []shownTask{}, Patterns: slices.Concat([]string{}, p.Patterns),
-		Learnings: slices.Concat([]string{}, p.Learnings),
+		"patterns": list(p.Patterns), "learnings": list(p.Learnings),
 	}
-	if doc, err := progress.Parse(f.Bytes()); err == nil && f.Format() != formats.PRD {
-		out.PlanSHA256 = doc.PlanSHA256()
-	}
-	for _, t := range p.Tasks {
-		out.Tasks = append(out.Tasks, shownTask{
-			ID: t.ID, Origin: t.Origin, Status: t.Status, Reason: t.Reason, Title: t.Title, Priority: t.Priority, Group: t.Group,
-			Parallel: t.Parallel, Verify: t.Verify, Depends: slices.Concat([]string{}, t.DependsOn),
-			Accept: slices.Concat([]string{}, t.Accept),
-			Steps:  slices.Concat([]string{}, t.Steps), Files: slices.Concat([]string{}, t.Files),
-			Checks: slices.Concat([]string{}, t.Checks), Subject: t.Subject,
-		})
-	}
-	return out
 }
 
 // showPlan writes a plan for a person. Text of the file may hold anything, so
@@ -207,7 +172,7 @@ func showPlan(w io.Writer, f *formats.File, p formats.Plan) error {
 			group = t.Group
 			fmt.Fprintf(table, "%s\n", plain(group))
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", sign(t.Status), plain(t.ID), priority(t.Priority), taskText(t))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", tui.Mark(t.Status), plain(t.ID), priority(t.Priority), taskText(t))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("write the table: %w", err)
@@ -248,19 +213,4 @@ func priority(n int) string {
 		return ""
 	}
 	return fmt.Sprintf("P%d", n)
-}
-
-func sign(s run.TaskStatus) string {
-	switch s {
-	case run.TaskDone:
-		return "✓"
-	case run.TaskBlocked:
-		return "✗"
-	case run.TaskSkipped:
-		return "–"
-	case run.TaskInProgress, run.TaskInReview:
-		return "…"
-	case run.TaskOpen:
-	}
-	return "·"
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/org/ralph-action/internal/inline"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
-	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/redact"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
@@ -118,7 +117,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	git, err := openGit()
+	git, err := gitrepo.New("")
 	if err != nil {
 		return err
 	}
@@ -137,7 +136,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if home, err := os.UserHomeDir(); err == nil {
 		hide = append(hide, filepath.Join(home, portableFile))
 	}
-	if err := c.findSpec(ctx, io, git, dir); err != nil {
+	if err := c.findSpec(ctx, git, dir); err != nil {
 		return err
 	}
 	opts := c.options(dir, data, git, backend)
@@ -302,15 +301,18 @@ func landed(s loop.State) int {
 func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backend) inline.Options {
 	opts := inline.Options{
 		PlanFile: c.Plan, Promise: c.Promise, Dir: dir,
-		Mode: run.Mode(c.Mode), Ask: plan.Ask(c.Ask), DataDir: data, Git: git, Backend: backend,
-		Image: c.Image, Model: c.Model, Limits: c.limits(),
+		Mode: run.Mode(c.Mode), DataDir: data, Git: git, Backend: backend,
+		Settings: loop.Settings{
+			Ask: plan.Ask(c.Ask), Image: c.Image, Model: c.Model, Limits: c.limits(), Review: c.review(),
+		},
 		Defaults: inline.Defaults{Image: c.user.Sandbox.Image, Model: c.user.Agent.Model, Limits: c.user.Limits},
 		Branch:   c.Branch, Here: c.Here, Push: c.Push,
-		Once: c.Once, Review: c.review(), NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
+		Once: c.Once, NoCommit: c.NoCommit, AllowDirty: c.AllowDirty, NoDetect: c.NoGates,
 		Restart: c.Restart, Now: time.Now,
 	}
 	if c.Promise != "" { // the limit of a prompt that is repeated is that of the run
-		opts.Limits.TaskAttempts, opts.Limits.PartialCalls = cmp.Or(opts.Limits.TaskAttempts, -1), -1
+		l := &opts.Settings.Limits
+		l.TaskAttempts, l.PartialCalls = cmp.Or(l.TaskAttempts, -1), -1
 	}
 	d := config.DefaultServer().Sandbox
 	opts.CacheBytes = d.Caches
@@ -318,7 +320,7 @@ func (c *runCmd) options(dir, data string, git *gitrepo.Git, backend agent.Backe
 		opts.Resources = sandbox.Resources{DiskBytes: d.Disk, DiskFiles: d.Files}
 	}
 	for _, command := range c.Gate {
-		opts.Gates = append(opts.Gates, gate.Gate{Command: command})
+		opts.Settings.Gates = append(opts.Settings.Gates, gate.Gate{Command: command})
 	}
 	return opts
 }
@@ -402,8 +404,8 @@ func (c *runCmd) tell(
 	return exitOf(ctx, s.End)
 }
 
-// findSpec looks whether the plan is the folder of a spec, and says where that stands.
-func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir string) (err error) {
+// findSpec looks whether the plan is the folder of a spec.
+func (c *runCmd) findSpec(ctx context.Context, git *gitrepo.Git, dir string) (err error) {
 	if c.Promise != "" { // it has one prompt, and no steps
 		if c.Yes {
 			return &run.UserError{
@@ -478,24 +480,6 @@ func exitOf(ctx context.Context, end run.EndReason) error {
 		return nil
 	}
 	return ended{code}
-}
-
-// lookGit finds git, or says how to get it.
-func lookGit() (string, error) {
-	path, err := proc.Look("git")
-	if err != nil {
-		return "", &run.UserError{Message: "git is not installed", Hint: "install git 2.39 or newer", Err: err}
-	}
-	return path, nil
-}
-
-// openGit is the git of this machine, once it is known to be new enough.
-func openGit() (*gitrepo.Git, error) {
-	path, err := lookGit()
-	if err != nil {
-		return nil, err
-	}
-	return gitrepo.New(path)
 }
 
 // openSandbox makes the sandbox and checks that it can be used. d is what is to
@@ -736,23 +720,12 @@ type acpClientCmd struct {
 
 // Run has the agent do what the prompt says.
 func (c *acpClientCmd) Run(ctx bound, io stdio) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("find the working directory: %w", err)
-	}
-	var code int
-	if c.Hello {
-		code, err = acp.Hello(ctx, c.Command, io.out, io.err, dir)
-	} else {
-		code, err = acp.Run(ctx, c.Command, io.in, io.out, io.err, dir)
-	}
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return ended{code}
-	}
-	return nil
+	return here(func(dir string) (int, error) {
+		if c.Hello {
+			return acp.Hello(ctx, c.Command, io.out, io.err, dir)
+		}
+		return acp.Run(ctx, c.Command, io.in, io.out, io.err, dir)
+	})
 }
 
 // scriptAgentCmd is the scripted agent as a process of its own.
@@ -766,16 +739,18 @@ func (c *scriptAgentCmd) Run(ctx bound, io stdio) error {
 	if err != nil {
 		return fmt.Errorf("read the script: %w", err)
 	}
+	return here(func(dir string) (int, error) { return agent.RunScript(ctx, script, io.in, io.out, dir) })
+}
+
+// here works in the working directory, and ends with the exit code of the work.
+func here(work func(dir string) (code int, err error)) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return fmt.Errorf("find the working directory: %w", err)
 	}
-	code, err := agent.RunScript(ctx, script, io.in, io.out, dir)
-	if err != nil {
-		return err
+	code, err := work(dir)
+	if err == nil && code != 0 {
+		err = ended{code}
 	}
-	if code != 0 {
-		return ended{code}
-	}
-	return nil
+	return err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
+	"github.com/org/ralph-action/internal/tui"
 )
 
 // remembered is what is known of the runs in the checkout around the working
@@ -26,7 +27,7 @@ type remembered struct {
 }
 
 func openRuns(ctx bound) (h remembered, err error) {
-	if h.git, err = openGit(); err != nil {
+	if h.git, err = gitrepo.New(""); err != nil {
 		return h, err
 	}
 	data, err := dataDir()
@@ -177,7 +178,7 @@ func writeFacts(b *strings.Builder, facts [][2]string) {
 
 // writeTask writes how a task stands, and why.
 func writeTask(b *strings.Builder, status run.TaskStatus, title, why string) {
-	fmt.Fprintf(b, "%s %s\n", taskMark(status), run.PrintableLine(title))
+	fmt.Fprintf(b, "%s %s\n", tui.Mark(status), run.PrintableLine(title))
 	if why != "" {
 		fmt.Fprintf(b, "      %s\n", run.PrintableLine(why))
 	}
@@ -253,9 +254,4 @@ func showRun(b *strings.Builder, p inline.Past) {
 			fmt.Fprintf(b, "%.10s %s\n", c.OID, run.PrintableLine(c.Subject))
 		}
 	}
-}
-
-// taskMark shows a status as task lists do.
-func taskMark(status run.TaskStatus) string {
-	return cmp.Or(map[run.TaskStatus]string{run.TaskDone: "[x]", run.TaskBlocked: "[!]", run.TaskSkipped: "[-]"}[status], "[ ]")
 }

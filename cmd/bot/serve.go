@@ -27,6 +27,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/httpd"
 	"github.com/org/ralph-action/internal/machine"
@@ -218,7 +219,7 @@ func newParts(
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	git, err := openGit()
+	git, err := gitrepo.New("")
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,3 @@ func (w *Worktree) remove(ctx context.Context, paths []string) error {
 	}
 	return nil
 }
-
-// RemoveAll is [fstree.RemoveAll].
-func RemoveAll(path string) error { return fstree.RemoveAll(path) }

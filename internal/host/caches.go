@@ -66,7 +66,7 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 		return dir, nil
 	}
 	filling := dir + ".new"
-	if err := gitrepo.RemoveAll(filling); err != nil {
+	if err := fstree.RemoveAll(filling); err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(filling, 0o700); err != nil {
@@ -114,7 +114,7 @@ func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
 	if err != nil {
 		h.tell(run.EventTrouble, "the build caches of the default branch could not be copied: "+err.Error())
 	}
-	return errors.Join(gitrepo.RemoveAll(to), os.MkdirAll(to, 0o700))
+	return errors.Join(fstree.RemoveAll(to), os.MkdirAll(to, 0o700))
 }
 
 // copyTree copies a directory into one that is empty. No link in it is followed, and files share their
@@ -156,7 +156,7 @@ func (h *Host) keepBase(ctx context.Context) error {
 func (h *Host) dropCaches(levels ...string) error {
 	var errs []error
 	for _, level := range levels {
-		errs = append(errs, gitrepo.RemoveAll(h.cacheDir(level)))
+		errs = append(errs, fstree.RemoveAll(h.cacheDir(level)))
 	}
 	return errors.Join(errs...)
 }
@@ -232,7 +232,7 @@ func (h *Host) keep(ctx context.Context, level, key string) error {
 		return fmt.Errorf("keep a cache: %w", err)
 	}
 	if most := h.cfg.Caches.MaxBytes; most > 0 && treeSize(ctx, from) > most {
-		return gitrepo.RemoveAll(from) // else all others would have to go
+		return fstree.RemoveAll(from) // else all others would have to go
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
@@ -241,7 +241,7 @@ func (h *Host) keep(ctx context.Context, level, key string) error {
 		if _, there := os.Lstat(to); there != nil {
 			return fmt.Errorf("keep a cache: %w", err)
 		}
-		return gitrepo.RemoveAll(from)
+		return fstree.RemoveAll(from)
 	}
 	use(to)
 	_, err := h.cfg.Caches.Expire(ctx, time.Time{})

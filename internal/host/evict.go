@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/gitrepo"
 )
 
 // Removed is what was removed.
@@ -67,7 +66,7 @@ func evict(
 	// Also what is left of a removal that broke off.
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(pattern), gone+"*"))
 	for _, dir := range left {
-		err = errors.Join(err, gitrepo.RemoveAll(dir))
+		err = errors.Join(err, fstree.RemoveAll(dir))
 	}
 	return done, errors.Join(append(errs, err)...)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/org/ralph-action/internal/agent"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -148,7 +149,7 @@ func (h *Host) clearCheckDir() error {
 		if e.IsDir() && e.Name() == "tree" {
 			continue
 		}
-		if err := gitrepo.RemoveAll(filepath.Join(h.checkDir(), e.Name())); err != nil {
+		if err := fstree.RemoveAll(filepath.Join(h.checkDir(), e.Name())); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/egress"
@@ -341,9 +342,9 @@ func (h *Host) EndAll(ctx context.Context) error {
 func (h *Host) Vacate(ctx context.Context) error {
 	empty := func() error {
 		lanes, err := namesIn(h.lanesDir())
-		errs := []error{err, gitrepo.RemoveAll(h.treeDir()), h.dropCaches(cacheAgent)}
+		errs := []error{err, fstree.RemoveAll(h.treeDir()), h.dropCaches(cacheAgent)}
 		for _, name := range lanes {
-			errs = append(errs, gitrepo.RemoveAll(TreeDir(filepath.Join(h.lanesDir(), name))))
+			errs = append(errs, fstree.RemoveAll(TreeDir(filepath.Join(h.lanesDir(), name))))
 		}
 		return errors.Join(errs...)
 	}
@@ -367,5 +368,5 @@ func namesIn(dir string) ([]string, error) {
 // Delete removes everything the run left on disk, but for the caches that the default
 // branch filled. Only for runs that have ended and whose processes were removed.
 func (h *Host) Delete(ctx context.Context) error {
-	return errors.Join(h.keepBase(ctx), gitrepo.RemoveAll(h.cfg.Dir))
+	return errors.Join(h.keepBase(ctx), fstree.RemoveAll(h.cfg.Dir))
 }

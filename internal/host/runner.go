@@ -517,7 +517,7 @@ func (h *Host) dropOutput(handle sandbox.Handle, status sandbox.Status) error {
 	if status.State != sandbox.Exited {
 		return nil // it was never there
 	}
-	if err := gitrepo.RemoveAll(filepath.Join(h.start(handle.Name), "run")); err != nil {
+	if err := fstree.RemoveAll(filepath.Join(h.start(handle.Name), "run")); err != nil {
 		return fmt.Errorf("remove the output of %s: %w", handle.Name, err)
 	}
 	return nil

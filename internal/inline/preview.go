@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/run"
@@ -77,7 +77,7 @@ func (o Options) open(ctx context.Context, place *checkout, s loop.State) (_ loo
 	if err != nil {
 		return s, fmt.Errorf("make a directory to look at the work tree: %w", err)
 	}
-	defer func() { err = errors.Join(err, gitrepo.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, fstree.RemoveAll(dir)) }()
 	h := host.New(o.hostConfig(place, filepath.Join(dir, "run")))
 	defer h.Close()
 	e := &loop.Engine{Work: h, Publisher: place, Now: o.Now}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/transcript"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -43,22 +44,18 @@ type Options struct {
 	// Dir is a directory of the repository to work on.
 	Dir  string
 	Mode run.Mode
-	// Ask says whether a planner may end the run with questions; "" leaves it to
-	// the repository.
-	Ask plan.Ask
+	// Settings are those that the person asks for; what they leave out the repository says.
+	Settings loop.Settings
 	// DataDir is where runs keep their work trees and state.
 	DataDir string
 	Git     *gitrepo.Git
 	Sandbox sandbox.Sandbox
 	Backend agent.Backend
-	Image   string
 	// Resources bound each start; zero fields are the sandbox's defaults.
 	Resources sandbox.Resources
 	// CacheBytes bounds what set-up commands made, of all repositories
 	// together; 0 means no bound.
 	CacheBytes int64
-	Model      string
-	Limits     run.Limits
 	// Defaults hold where neither a person nor the repository says anything.
 	Defaults Defaults
 	// Branch is the one to work on in the place of the plan's, "" for none; Here is to stay on
@@ -68,7 +65,6 @@ type Options struct {
 	Once       bool
 	NoCommit   bool
 	AllowDirty bool
-	Gates      []gate.Gate
 	NoDetect   bool
 	// Restart gives up a run of the plan that was cut off, and begins anew.
 	Restart bool
@@ -82,8 +78,6 @@ type Options struct {
 	Mask *redact.Masker
 	// Prices are what models cost where the agent does not tell.
 	Prices run.Prices
-	// Review says when all of the work is read once more at the end.
-	Review loop.ReviewPolicy
 	Now    func() time.Time
 	Emit   func(run.Event)
 	// Helm is how a person who watches steers the run; nil means that nobody does.
@@ -295,14 +289,14 @@ func (o Options) stateDir(top string, j job) string {
 func (o Options) hostConfig(place *checkout, dir string) host.Config {
 	return host.Config{
 		Dir: dir, Source: place, Sandbox: o.Sandbox, Backend: o.Backend,
-		Image: cmp.Or(o.Image, o.Defaults.Image), Model: o.Defaults.Model,
+		Image: cmp.Or(o.Settings.Image, o.Defaults.Image), Model: o.Defaults.Model,
 		Caches: host.Caches{
 			Dir: filepath.Join(o.DataDir, host.CachesDir), Repo: key(place.repo.Top(), ""), MaxBytes: o.CacheBytes,
 		},
 		OnOwnerDeath: sandbox.KillWithOwner, Resources: o.Resources, Prices: o.Prices, Emit: o.Emit,
 		Transcripts: o.Transcripts, Mask: o.Mask, Lacks: func() string { return machine.Look(o.DataDir).Lacks() },
 		Limits: func(asked run.Limits) run.Limits {
-			return o.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
+			return o.Settings.Limits.WithDefaults(asked).WithDefaults(o.Defaults.Limits).WithDefaults(run.DefaultLimits())
 		},
 	}
 }
@@ -333,14 +327,13 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 	}
 	j.subject.HostFiles = place.files.paths()
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()
+	settings := o.Settings
+	settings.KeepProgress = j.writes != ""
 	return loop.NewState(loop.Request{
 		Run: id, Subject: j.subject,
 		Plan: j.plan, Mode: o.Mode, Once: o.Once, NoCommit: o.NoCommit, NoDetect: o.NoDetect,
 		Attended: true, Agent: o.Backend.About().Name, Promise: o.Promise, Carried: carried,
-		Settings: loop.Settings{
-			Ask: o.Ask, KeepProgress: j.writes != "", Review: o.Review, Limits: o.Limits, Gates: o.Gates,
-			Image: o.Image, Model: o.Model,
-		},
+		Settings: settings,
 	}, o.Now()), nil
 }
 
@@ -363,8 +356,8 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 			return err
 		}
 	}
-	asked := make([]gate.Gate, len(o.Gates))
-	for i, g := range o.Gates {
+	asked := make([]gate.Gate, len(o.Settings.Gates))
+	for i, g := range o.Settings.Gates {
 		asked[i] = g.WithDefaults()
 	}
 	var other []string
@@ -380,7 +373,7 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 	differs("--no-gates", o.NoDetect != s.NoDetect)
 	differs("--agent", o.Backend.About().Name != s.Agent)
 	differs("--completion-promise", o.Promise != s.Promise)
-	differs("--image", o.Image != "" && o.Image != s.Image)
+	differs("--image", o.Settings.Image != "" && o.Settings.Image != s.Image)
 	differs("--gate", len(asked) > 0 && !slices.Equal(asked, s.Gates))
 	if len(other) > 0 {
 		return &run.UserError{
@@ -389,10 +382,8 @@ func (o Options) resume(ctx context.Context, place *checkout, s *loop.State, las
 		}
 	}
 	s.StopAfterCall, s.StopReason = "", "" // who starts it again wants it to go on
-	s.Limits, s.Once, s.Ask = o.Limits.WithDefaults(s.Limits), o.Once, o.Ask
-	if o.Model != "" {
-		s.Model = o.Model
-	}
+	s.Limits, s.Once, s.Ask = o.Settings.Limits.WithDefaults(s.Limits), o.Once, o.Settings.Ask
+	s.Model = cmp.Or(o.Settings.Model, s.Model)
 	if s.Branch == "" && !s.NoCommit {
 		return place.choose(ctx, s.Subject, s.Plan, last)
 	}
@@ -426,7 +417,7 @@ func removeOthers(dir, keep string) error {
 		if e.Name() == keep || !e.IsDir() {
 			continue
 		}
-		if err := gitrepo.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := fstree.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return fmt.Errorf("remove an old run: %w", err)
 		}
 	}

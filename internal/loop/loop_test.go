@@ -241,20 +241,15 @@ func TestPlannersQuestions(t *testing.T) {
 			t.Error("the planner is not told how to ask")
 		}
 	}
-	w := newWorld(t)
-	w.agent = asks
-	w.settings.Ask = plan.AskNever
-	r := request(t, threeTasks)
-	r.Plan = vague(t)
-	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndFailed || strings.Contains(w.prompts[0], "## If you cannot plan") {
-		t.Errorf("the repository does not want to be asked, and the run ended %s", s.End)
-	}
-	r.Ask = plan.AskAuto
-	w = newWorld(t)
-	w.agent = asks
-	w.settings.Ask = plan.AskNever
-	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAwaitingPerson {
-		t.Errorf("the door asked for questions, and the run ended %s", s.End)
+	for ask, want := range map[plan.Ask]run.EndReason{"": run.EndFailed, plan.AskAuto: run.EndAwaitingPerson} {
+		w := newWorld(t)
+		w.agent, w.settings.Ask = asks, plan.AskNever
+		r := request(t, threeTasks)
+		r.Plan, r.Ask = vague(t), ask
+		s := w.drive(loop.NewState(r, w.now), nil)
+		if may := ask != ""; s.End != want || strings.Contains(w.prompts[0], "## If you cannot plan") != may {
+			t.Errorf("the repository does not want to be asked, the door %q, and the run ended %s", ask, s.End)
+		}
 	}
 }
 

@@ -85,8 +85,6 @@ type Proposal struct {
 	LeftOut string `json:",omitempty"`
 	// Claim is what the agent says of its task.
 	Claim prompt.Claim
-	// Ticked: the agent ticked the box of the task.
-	Ticked bool
 	// Already: nothing had to be changed, for it was there before.
 	Already bool
 	// Idle: the call itself changed nothing, and nobody has claimed what earlier ones left.

@@ -223,16 +223,11 @@ func (e *Engine) final(ctx context.Context, s *State) (Next, error) {
 
 // reviews is how often all of the work may be reviewed.
 func (s *State) reviews() int {
-	switch s.Review {
-	case ReviewAlways:
+	switch {
+	case s.Review == ReviewAlways:
 		return maxReviews
-	case ReviewUnproven:
-		if s.hasProof() {
-			return 0
-		}
+	case s.Review == ReviewUnproven && !s.hasProof():
 		return 1
-	case ReviewNever:
-		return 0
 	default:
 		return 0
 	}

@@ -40,16 +40,6 @@ func (w *world) verdicts() (kinds []string) {
 	return kinds
 }
 
-// roles are the parts that agents played.
-func (w *world) roles() (roles []run.Role) {
-	for _, ev := range w.events {
-		if ev.Kind == run.EventAgentStarted {
-			roles = append(roles, ev.Role)
-		}
-	}
-	return roles
-}
-
 // A task that is too much is split, and its parts are worked one by one; what
 // the splitting call did to the code does not stay.
 func TestATaskThatIsTooMuchIsSplit(t *testing.T) {

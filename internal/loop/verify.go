@@ -87,7 +87,7 @@ func (e *Engine) judge(ctx context.Context, s *State) error {
 	}
 	s.Draft.ClaimedDone = said.Kind == prompt.ClaimDone || ticked
 	p := s.Proposal
-	p.Claim, p.Ticked = said, verdict.TickedAssigned
+	p.Claim = said
 	if unreadable != "" {
 		what := "the progress file was not a plain, readable file, so it was restored: " + oneLine(unreadable, 200)
 		s.Violations = append(s.Violations, what)

@@ -19,8 +19,7 @@
 //   - The parser gives positions; edits splice the original bytes. Nothing is
 //     ever rendered anew, so what a person wrote survives to the byte,
 //     line endings included.
-//   - Every edit is one splice and one parse; a tick is one byte and no parse.
-//     Parsing takes little more than the Markdown parser alone.
+//   - Every edit is one splice and one parse; a tick is one byte.
 //   - Every edit leaves a document that parses to the same sections and tasks
 //     but for the one thing that was asked for. Text from an agent or a gate
 //     that goes in through an edit cannot add headings, check boxes, a
@@ -30,11 +29,11 @@
 //     document, and a task keeps its own however it is moved or renamed.
 //   - [Parse] takes bounded time on hostile input: size and nesting are capped.
 //   - What lies between two versions of a document is told by [Diff] alone. [Judge] starts
-//     from the host's own copy and enters what the agent may do by our own edits; a
-//     document that an agent wrote is never used as it came.
+//     from the host's own copy and enters what the agent did to the one that it found, as far
+//     as it may, by our own edits; a document that an agent wrote is never used as it came.
 //   - [Merge] starts from the bytes of the person's version. Neither it nor [Judge] makes
-//     up a tick or loses a task that nobody removed, and where a person's edit has to give
-//     way, or the host's does, a sentence says so.
+//     up a tick or loses a task that nobody removed, and where the host's edit has to give
+//     way, a sentence says so.
 //   - [Read] opens nothing but a regular file with a single name, below the
 //     root, with no symbolic link on the way.
 package progress

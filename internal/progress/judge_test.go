@@ -370,17 +370,6 @@ func TestJudgeBesideOthers(t *testing.T) {
 	}
 }
 
-// taskList is a document of n tasks with one criterion each.
-func taskList(n int, box byte) string {
-	var b strings.Builder
-	b.WriteString("# Progress: Much to do\n\n## Status\nIN_PROGRESS\n\n## Analysis\n\n## Tasks\n")
-	for i := 1; i <= n; i++ {
-		fmt.Fprintf(&b, "- [%c] T%d (P1) Write part %d of the program\n  - Accept: `go test ./part%d` passes\n", box, i, i, i)
-	}
-	b.WriteString("\n## Learnings\n- one\n\n## Recent Attempts\n\n## Iteration Log\n" + logHeader)
-	return b.String()
-}
-
 // attacks are texts that try to be more than text: the imitated marker and plan
 // of attack C3, the broken wrapper of D4, and what acts on GitHub of E1.
 var attacks = [...]string{

@@ -15,6 +15,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/config"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
@@ -225,7 +226,7 @@ func (r *Reconciler) retire(ctx context.Context, id run.ID, d *driver) {
 	r.mu.Unlock()
 	err := d.close(context.WithoutCancel(ctx))
 	if derr := errors.Join(d.host.Delete(context.WithoutCancel(ctx)),
-		gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
+		fstree.RemoveAll(gatewayDir(r.cfg.DataDir, id))); derr != nil {
 		err = errors.Join(err, fmt.Errorf("remove the directories of run %s: %w", id, derr))
 	}
 	err = errors.Join(err, r.prune(context.WithoutCancel(ctx)))

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/org/ralph-action/internal/gitrepo"
+	"github.com/org/ralph-action/internal/fstree"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
@@ -102,7 +102,7 @@ func (r *Reconciler) Sweep(ctx context.Context) error {
 			errs = append(errs, r.evict(ctx, run.ID(filepath.Base(dir))))
 			continue
 		}
-		if err := gitrepo.RemoveAll(dir); err != nil {
+		if err := fstree.RemoveAll(dir); err != nil {
 			errs = append(errs, fmt.Errorf("remove what a run left: %w", err))
 		}
 	}
@@ -178,7 +178,7 @@ func (r *Reconciler) evict(ctx context.Context, id run.ID) error {
 	}
 	err = errors.Join(d.close(ctx), d.host.EndAll(ctx))
 	if err == nil {
-		err = errors.Join(gitrepo.RemoveAll(dir), gitrepo.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
+		err = errors.Join(fstree.RemoveAll(dir), fstree.RemoveAll(gatewayDir(r.cfg.DataDir, id)))
 	}
 	if err != nil {
 		return fmt.Errorf("remove what run %s left: %w", id, err)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -283,43 +282,6 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-func TestDeliveryAcceptedOnceAmongProcesses(t *testing.T) {
-	t.Parallel()
-	name := newFile(t)
-	stores := []*store.Store{open(t, name), open(t, name)}
-	const guids, tries = 10, 4
-	var (
-		g  errgroup.Group
-		mu sync.Mutex
-	)
-	accepted := map[string]int{}
-	for i := range guids * tries {
-		st, guid := stores[i%2], fmt.Sprint(i/tries)
-		g.Go(func() error {
-			return st.InTx(t.Context(), func(tx *store.Tx) error {
-				isFresh, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0()})
-				if isFresh {
-					mu.Lock()
-					accepted[guid]++
-					mu.Unlock()
-				}
-				return err
-			})
-		})
-	}
-	if err := g.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	for guid, n := range accepted {
-		if n != 1 {
-			t.Errorf("%s accepted %d times", guid, n)
-		}
-	}
-	if len(accepted) != guids {
-		t.Errorf("%d accepted, want %d", len(accepted), guids)
-	}
-}
-
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -428,27 +390,6 @@ func TestOneActiveRunPerIssue(t *testing.T) {
 	}
 }
 
-func TestSaveState(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	want := aRun("r-1", 7)
-	createRun(t, st, want)
-	inTx(t, st, func(tx *store.Tx) error { return st.RequestCancel(t.Context(), tx, "r-1", "ann", t0()) })
-	later := t0().Add(time.Second)
-	if err := st.SaveState(t.Context(), "r-1", run.PhaseCancelled, run.EndCancelled, []byte("s2"), later); err != nil {
-		t.Fatal(err)
-	}
-	want.Phase, want.EndReason, want.State, want.UpdatedAt = run.PhaseCancelled, run.EndCancelled, []byte("s2"), later
-	want.CancelRequestedAt, want.CancelBy = t0(), "ann" // untouched
-	got, err := st.Run(t.Context(), "r-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestRequestCancel(t *testing.T) {
 	t.Parallel()
 	st := fresh(t)
@@ -539,31 +480,6 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-func TestEffectBegunOnceAmongProcesses(t *testing.T) {
-	t.Parallel()
-	name := newFile(t)
-	stores := []*store.Store{open(t, name), open(t, name)}
-	var (
-		g  errgroup.Group
-		mu sync.Mutex
-		n  int
-	)
-	for i := range 8 {
-		g.Go(func() error {
-			e, err := stores[i%2].BeginEffect(t.Context(), "k", "r", "comment", nil, t0())
-			mu.Lock()
-			defer mu.Unlock()
-			if e.Fresh {
-				n++
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil || n != 1 {
-		t.Errorf("%d began it, %v", n, err)
-	}
-}
-
 // What goes to a file that is gone is lost, and so is not taken.
 func TestGoneDatabase(t *testing.T) {
 	t.Parallel()
@@ -603,28 +519,5 @@ func TestFullDisk(t *testing.T) {
 	wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", make([]byte, 1<<20), t0()), store.ErrFull)
 	if row, err := st.Run(t.Context(), "r-1"); err != nil || len(row.State) >= 1<<20 {
 		t.Errorf("%d bytes, %v", len(row.State), err)
-	}
-}
-
-func TestOldestWaiting(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	for i, guid := range []string{"dealt with", "older", "newer"} {
-		inTx(t, st, func(tx *store.Tx) error {
-			_, err := st.InsertDelivery(t.Context(), tx, store.Delivery{GUID: guid, ReceivedAt: t0().Add(time.Duration(i) * time.Hour)})
-			return err
-		})
-		if i == 0 {
-			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.Equal(t0()) {
-				t.Errorf("%v, %v", at, err)
-			}
-			inTx(t, st, func(tx *store.Tx) error { return st.MarkDelivery(t.Context(), tx, guid, "ignored", t0()) })
-			if at, err := st.OldestWaiting(t.Context()); err != nil || !at.IsZero() {
-				t.Errorf("none waits: %v, %v", at, err)
-			}
-		}
-	}
-	if at, err := st.OldestWaiting(t.Context()); err != nil || !at.Equal(t0().Add(time.Hour)) {
-		t.Errorf("%v, %v", at, err)
 	}
 }

@@ -130,8 +130,8 @@ func (m *Model) show(change func()) {
 	}
 }
 
-// mark stands before a task for its status. All are ASCII, for every locale.
-func mark(s run.TaskStatus) string {
+// Mark stands before a task for its status.
+func Mark(s run.TaskStatus) string {
 	switch s {
 	case run.TaskDone:
 		return "[x]"
@@ -156,7 +156,7 @@ func (m *Model) list(height int) []string {
 	}
 	var lines []string
 	for _, t := range m.run.Tasks[from:min(from+height, len(m.run.Tasks))] {
-		lines = append(lines, cut(mark(t.Status)+" "+m.opts.Clean(t.ID+" "+t.Title), m.room()))
+		lines = append(lines, cut(Mark(t.Status)+" "+m.opts.Clean(t.ID+" "+t.Title), m.room()))
 	}
 	return lines
 }
