@@ -136,7 +136,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if home, err := os.UserHomeDir(); err == nil {
 		hide = append(hide, filepath.Join(home, portableFile))
 	}
-	if err := c.findSpec(ctx, io, git, dir); err != nil {
+	if err := c.findSpec(ctx, git, dir); err != nil {
 		return err
 	}
 	opts := c.options(dir, data, git, backend)
@@ -404,8 +404,8 @@ func (c *runCmd) tell(
 	return exitOf(ctx, s.End)
 }
 
-// findSpec looks whether the plan is the folder of a spec, and says where that stands.
-func (c *runCmd) findSpec(ctx context.Context, io stdio, git *gitrepo.Git, dir string) (err error) {
+// findSpec looks whether the plan is the folder of a spec.
+func (c *runCmd) findSpec(ctx context.Context, git *gitrepo.Git, dir string) (err error) {
 	if c.Promise != "" { // it has one prompt, and no steps
 		if c.Yes {
 			return &run.UserError{
