@@ -132,7 +132,7 @@ func worksThePlan(t *testing.T, name, exe, marks string, args ...string) cliWork
 	}
 	args = append(args, "--agent", name, "--agent-path", agenttest.Program(t, name), "--model", theClis[name], "--gate",
 		"test -s sub/hello.txt")
-	got, code, told := runAgent(t, exe, dir, env, args...)
+	got, code, told := botRun(t, exe, dir, env, append([]string{"plan.md"}, args...)...)
 	if code != run.ExitComplete || got.Run.EndReason != run.EndAllTasksComplete || got.Run.Iterations != 1 ||
 		len(got.Commits) != 1 {
 		t.Errorf("exit code %d, run %+v, commits %+v\n%s", code, got.Run, got.Commits, told)

@@ -31,8 +31,8 @@ type login struct {
 	key, token, account, expires string
 }
 
-var logins = map[string]login{ //nolint:gosec // G101: names of fields, no secrets
-	config.AgentClaude: {
+var logins = map[string]login{
+	config.AgentClaude: { //nolint:gosec // G101: names of fields, no secrets
 		variable: "CLAUDE_CONFIG_DIR", dir: ".claude", file: ".credentials.json",
 		hint: "run `claude` once and log in; on macOS, which keeps the login in its Keychain, set CLAUDE_CODE_OAUTH_TOKEN from " +
 			"`claude setup-token`",

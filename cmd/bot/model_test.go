@@ -26,14 +26,6 @@ func newModel(t testing.TB, key string, script agenttest.Script) (*agenttest.Ser
 	return api, srv.URL
 }
 
-// planned makes a git repository with this plan in it.
-func planned(t testing.TB, plan string) string {
-	t.Helper()
-	dir := filepath.Join(shortTempDir(t), "repo")
-	newRepo(t, dir, map[string]string{"plan.md": plan})
-	return dir
-}
-
 // gitOut runs git in dir and gives what it printed.
 func gitOut(t testing.TB, dir string, args ...string) string {
 	t.Helper()
@@ -45,12 +37,6 @@ func gitOut(t testing.TB, dir string, args ...string) string {
 		t.Fatalf("git %v: %v\n%s", args, err, told.String())
 	}
 	return strings.TrimRight(string(out), "\n")
-}
-
-// runAgent is botRun on plan.md.
-func runAgent(t testing.TB, exe, dir string, env []string, args ...string) (result, int, string) {
-	t.Helper()
-	return botRun(t, exe, dir, env, append([]string{"plan.md"}, args...)...)
 }
 
 // botRun is botSays with --json, on the branch that is checked out, where tests look at

@@ -120,3 +120,20 @@ func (st *stage) flood(payload map[string]any, rate int, lasts time.Duration) ma
 	sending.Wait()
 	return answers
 }
+
+// event is the payload of the last event of a name that the simulated GitHub
+// sent, to be changed and sent again.
+func (st *stage) event(name string) map[string]any {
+	st.t.Helper()
+	for _, d := range slices.Backward(st.sim.AllDeliveries()) {
+		if d.Event == name {
+			var p map[string]any
+			if err := json.Unmarshal(d.Payload, &p); err != nil {
+				st.t.Fatal(err)
+			}
+			return p
+		}
+	}
+	st.t.Fatalf("no %s was sent", name)
+	return nil
+}

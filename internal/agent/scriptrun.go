@@ -80,7 +80,7 @@ func (a *actor) act(ctx context.Context) (int, error) {
 	}
 	if a.out.mute = step.Misbehave == misGarbage; a.out.mute {
 		// What no parser should trip over.
-		a.out.print([]byte("npm warn something\r\n\x00\xff\xfe\x1b[2J{\"type\":\n{\"type\":\"result\",\"is_error\":false\n[]\nnull\n"))
+		a.out.raw([]byte("npm warn something\r\n\x00\xff\xfe\x1b[2J{\"type\":\n{\"type\":\"result\",\"is_error\":false\n[]\nnull\n"))
 	}
 	a.out.start()
 	switch step.Misbehave {
@@ -225,7 +225,7 @@ func (a *actor) count(key string) (int, error) {
 		b, err = json.Marshal(counts)
 	}
 	if err == nil {
-		err = os.WriteFile(file, b, 0o600)
+		err = os.WriteFile(file, b, 0o600) //nolint:gosec // see above
 	}
 	return counts[key], wrap("count starts", err)
 }
@@ -373,7 +373,7 @@ type speaker struct {
 	err   error
 }
 
-func (s *speaker) print(b []byte) {
+func (s *speaker) raw(b []byte) {
 	if s.err == nil {
 		if _, err := s.w.Write(b); err != nil {
 			s.err = fmt.Errorf("write event: %w", err)
@@ -391,7 +391,7 @@ func (s *speaker) event(e object) {
 		s.err = errors.Join(s.err, fmt.Errorf("encode event: %w", err))
 		return
 	}
-	s.print(append(b, '\n'))
+	s.raw(append(b, '\n'))
 }
 
 // abs is how the real CLI names a file of the work tree.
@@ -457,10 +457,10 @@ func (s *speaker) result(isError bool, apiStatus int, text string, cost float64)
 
 // huge prints one line of hugeLine bytes: valid JSON, but far too long.
 func (s *speaker) huge() {
-	s.print([]byte(`{"type":"user","message":{"role":"user","content":"`))
+	s.raw([]byte(`{"type":"user","message":{"role":"user","content":"`))
 	block := bytes.Repeat([]byte("x"), 1<<20)
 	for range hugeLine / len(block) {
-		s.print(block)
+		s.raw(block)
 	}
-	s.print([]byte("\"}}\n"))
+	s.raw([]byte("\"}}\n"))
 }

@@ -24,8 +24,8 @@
 //     person's filter drivers are emptied, since their attributes may come from
 //     an agent, and a configuration that files of the checkout are part of is
 //     refused.
-//   - Push alone runs git as the person would, with their configuration and
-//     credentials, and still without hooks.
+//   - What opens, asks or pushes for the person runs git as they would, with their
+//     configuration and credentials, and still without hooks.
 //   - A credential goes to git through the environment of that one process. It
 //     is in no argument, file, URL or error.
 //   - Refs, object names and paths are validated before git sees them.

@@ -51,10 +51,20 @@ func (e *Engine) verify(s *State, task run.Task) (Next, error) {
 }
 
 // requireLook acts on a claim without a change of the call's own; handled is false where the checks run and then a
-// call looks whether the task is done. Two such calls look at the same tree at most; then a person is asked.
+// call looks whether the task is done. Two such calls look at the same tree at most; then a person is asked where the
+// claim names a file that is there: it may be true.
 func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Next, handled bool, _ error) {
 	if s.of(c.task.ID).Verified < maxVerified {
 		return Next{}, false, nil
+	}
+	there, err := e.existing(ctx, c.tree, namedPath().FindAllString(s.Proposal.Final, maxNamed))
+	if err != nil {
+		return Next{}, false, err
+	}
+	if len(there) == 0 {
+		next, err := e.failed(ctx, s, "The last call said that the task is done, but changed no file and named no line of "+
+			"a file where it was done before.", failure{Unchanged: true})
+		return next, true, err
 	}
 	s.endRecord()
 	next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,

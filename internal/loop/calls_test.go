@@ -117,7 +117,7 @@ func TestWhatCallsComeTo(t *testing.T) {
 	const done, complete = "|RALPH_RESULT: done", run.EndAllTasksComplete
 	base := files{"a.go": "package a\n\nfunc A() {}\n", "README": "hello"}
 	look := func(answer string) map[string][]string {
-		return map[string][]string{"T1": {done}, "verify": {"stray=x|" + answer}}
+		return map[string][]string{"T1": {"|It is in a.go.\n\nRALPH_RESULT: done"}, "verify": {"stray=x|" + answer}}
 	}
 	for name, sc := range map[string]scripted{
 		"partial work stays, and uses no attempt": {

@@ -245,6 +245,25 @@ func TestE6TokensByTheirLooks(t *testing.T) {
 	}
 }
 
+// A secret at the seam of a line that is too long to be kept back is masked, however the
+// stream is cut.
+func TestSecretsAtASeam(t *testing.T) {
+	t.Parallel()
+	token := "ghs_" + strings.Repeat("aB3x", 9)
+	m := New(canary)
+	for _, secret := range []string{canary, token} {
+		// By the length of the chunks, what is held when it becomes too much.
+		for chunk, seam := range map[int]int{1000: (maxHeld/1000 + 1) * 1000, maxHeld: 2 * maxHeld, 4 * maxHeld: 2 * maxHeld} {
+			for before := range len(secret) + 1 {
+				text := strings.Repeat("-", seam-before-1) + " " + secret + " " + strings.Repeat("-", 2*maxHeld)
+				if got := inChunks(t, m, text, chunk); strings.Contains(got, secret[8:16]) || !strings.Contains(got, " *** ") {
+					t.Fatalf("%d bytes before the seam, in chunks of %d: it is left", before, chunk)
+				}
+			}
+		}
+	}
+}
+
 // TestHeldIsBounded: what a stream keeps back does not grow with the stream,
 // whatever it looks like.
 func TestHeldIsBounded(t *testing.T) {

@@ -325,6 +325,9 @@ func bare(value string) []byte {
 // private key of several.
 const maxHeld = 64 << 10
 
+// maxStart is how much of a token has to be there to be seen as one, at most.
+const maxStart = 1 << 10
+
 // Writer returns a writer that passes masked text on to w, line by line: the end of a
 // line may be what turns it into a secret. Close passes on the rest, and does not close w.
 // It does not see secrets that are spread over the text.
@@ -370,9 +373,10 @@ func (w *Writer) flush(final bool) {
 	}
 	spans, cut := w.m.secrets(w.held), len(w.held)
 	if !final {
+		most := max(len(w.held)-max(w.m.longest, maxStart), 0)
 		cut = bytes.LastIndexByte(w.held, '\n') + 1
 		if cut == 0 {
-			cut = max(len(w.held)-w.m.longest, 0)
+			cut = most
 		}
 		for _, at := range slices.Backward(spans) {
 			if at.from < cut && cut <= at.to {
@@ -380,7 +384,7 @@ func (w *Writer) flush(final bool) {
 			}
 		}
 		if len(w.held)-cut > maxHeld {
-			cut = max(len(w.held)-w.m.longest, 0)
+			cut = most
 		}
 	}
 	if cut > 0 {
