@@ -18,6 +18,7 @@ import (
 type liveTarget struct {
 	app    *ghapp.App
 	repo   *ghapp.Repo
+	base   string // the default branch
 	branch string // a name that nothing has there
 	// files and bytes are how much one commit is to hold.
 	files, bytes int
@@ -31,8 +32,7 @@ type liveTarget struct {
 // liveChecks are the beliefs that one App can settle.
 func liveChecks(t *testing.T, l liveTarget) {
 	ctx := t.Context()
-	info := get[ghapp.RepoInfo](t)(l.repo.Info(ctx))
-	main := get[ghapp.Ref](t)(l.repo.Branch(ctx, info.DefaultBranch))
+	main := get[ghapp.Ref](t)(l.repo.Branch(ctx, l.base))
 	check(t, l.repo.CreateBranch(ctx, l.branch+"-git", main.OID))
 	check(t, l.repo.CreateBranch(ctx, l.branch, main.OID))
 	file := []ghapp.FileAddition{{Path: "live-check.txt", Content: []byte("one\n")}}
@@ -41,7 +41,7 @@ func liveChecks(t *testing.T, l liveTarget) {
 	}
 	first := get[ghapp.Commit](t)(l.repo.CreateCommit(ctx, in))
 	pr := get[ghapp.PR](t)(l.repo.CreatePR(ctx, ghapp.PRInput{
-		Title: "What GitHub does", Head: l.branch, Base: info.DefaultBranch, Body: "A check. Close it.",
+		Title: "What GitHub does", Head: l.branch, Base: l.base, Body: "A check. Close it.",
 	}))
 
 	t.Run("commits are verified", func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestLiveChecks(t *testing.T) {
 	check(t, w.AddLabel(owner, name, issue.Number, "walt", "ralph"))
 	check(t, w.WaitIdle(t.Context()))
 	liveChecks(t, liveTarget{
-		app: w.app, repo: w.repo, branch: "live-check", files: 50, bytes: 1 << 20, patience: time.Minute,
+		app: w.app, repo: w.repo, base: "main", branch: "live-check", files: 50, bytes: 1 << 20, patience: time.Minute,
 		converse: func(_ context.Context, t *testing.T, pr int, _ string) {
 			get[ghsim.Review](t)(w.Review(owner, name, pr, "walt", "COMMENTED", "",
 				ghsim.ReviewLine{Path: "live-check.txt", Line: 1, Body: "Hm."}))

@@ -48,8 +48,14 @@ func TestLive(t *testing.T) {
 	if installation == 0 {
 		t.Fatalf("the App is not installed on %s", owner)
 	}
+	base := ""
+	for _, r := range get[[]ghapp.Repository](t)(app.Repositories(t.Context(), installation)) {
+		if strings.EqualFold(r.Name, name) {
+			base = r.DefaultBranch
+		}
+	}
 	liveChecks(t, liveTarget{
-		app: app, repo: app.Repo(installation, owner, name), branch: "live-check-" + strconv.FormatInt(time.Now().Unix(), 10),
+		app: app, repo: app.Repo(installation, owner, name), base: base, branch: "live-check-" + strconv.FormatInt(time.Now().Unix(), 10),
 		files: 1000, bytes: 25 << 20, patience: 5 * time.Minute,
 		converse: func(ctx context.Context, t *testing.T, pr int, head string) {
 			tr := get[*ghinstallation.Transport](t)(ghinstallation.New(http.DefaultTransport, id, installation, key))

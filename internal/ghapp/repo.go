@@ -262,13 +262,6 @@ func (r *Repo) Comment(ctx context.Context, issue int, body string) (Comment, er
 	return comment(c), nil
 }
 
-// FoldComment has GitHub fold a comment away as outdated; people can still open
-// it. Folding it again changes nothing.
-func (r *Repo) FoldComment(ctx context.Context, nodeID string) error {
-	return r.mutate(ctx, "fold comment", "MinimizeComment", "minimizedComment { isMinimized }",
-		map[string]any{"subjectId": nodeID, "classifier": "OUTDATED"}, nil)
-}
-
 // Comments lists the comments on an issue, oldest first.
 func (r *Repo) Comments(ctx context.Context, issue int) ([]Comment, error) {
 	list, err := all("list comments", func(page github.ListOptions) ([]*github.IssueComment, *github.Response, error) {
@@ -320,26 +313,4 @@ func (r *Repo) RemoveLabel(ctx context.Context, issue int, label string) error {
 		return nil
 	}
 	return err
-}
-
-// RepoInfo describes the repository.
-type RepoInfo struct {
-	ID                int64
-	NodeID            string
-	FullName          string
-	DefaultBranch     string
-	CloneURL, HTMLURL string
-	Private, Archived bool
-}
-
-// Info reads the repository.
-func (r *Repo) Info(ctx context.Context) (RepoInfo, error) {
-	i, _, err := r.reader.Repositories.Get(ctx, r.owner, r.name)
-	if err != nil {
-		return RepoInfo{}, wrap("read repository", err)
-	}
-	return RepoInfo{
-		ID: i.GetID(), NodeID: i.GetNodeID(), FullName: i.GetFullName(), DefaultBranch: i.GetDefaultBranch(),
-		CloneURL: i.GetCloneURL(), HTMLURL: i.GetHTMLURL(), Private: i.GetPrivate(), Archived: i.GetArchived(),
-	}, nil
 }

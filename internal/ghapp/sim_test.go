@@ -203,16 +203,6 @@ func TestIssueAndComments(t *testing.T) {
 	if found != made || found.Author.ID != w.appInfo.BotID {
 		t.Errorf("found %+v, want %+v", found, made)
 	}
-	for range 2 {
-		check(t, w.repo.FoldComment(ctx, made.NodeID))
-	}
-	said := get[ghsim.Issue](t)(w.Sim.Issue(owner, name, n)).Comments
-	if last := said[len(said)-1]; last.ID != made.ID || last.Folded != "outdated" || said[0].Folded != "" {
-		t.Errorf("folded %+v", last)
-	}
-	if err := w.repo.FoldComment(ctx, "IC_gone"); !errors.Is(err, ghapp.ErrNotFound) {
-		t.Errorf("folded what is not there: %v", err)
-	}
 	if _, err := w.repo.Comment(ctx, n, strings.Repeat("x", 65_537)); classOf(err) != ghapp.Invalid {
 		t.Errorf("too long a comment: %v", err)
 	}
@@ -230,19 +220,6 @@ func TestIssueAndComments(t *testing.T) {
 	}
 	if last := got.Comments[len(got.Comments)-1]; last.Body != "mine "+marker || len(got.Comments) != 123 {
 		t.Errorf("%d comments, the last %q", len(got.Comments), last.Body)
-	}
-}
-
-func TestInfo(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	i := get[ghapp.RepoInfo](t)(w.repo.Info(t.Context()))
-	if i.DefaultBranch != "main" || !i.Private || i.FullName != owner+"/"+name || i.NodeID == "" || i.CloneURL != w.URL()+
-		"/acme/widgets.git" {
-		t.Errorf("info = %+v", i)
-	}
-	if got, want := w.repo.HTMLURL(), w.URL()+"/acme/widgets"; got != want {
-		t.Errorf("page = %s, want %s", got, want)
 	}
 }
 

@@ -63,7 +63,7 @@ func TestTokenStaysHome(t *testing.T) {
 	app := bare(t, time.Hour, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, thief.URL+"/x", http.StatusFound)
 	})
-	if _, err := app.Repo(1, "o", "r").Info(t.Context()); err == nil {
+	if _, err := app.Repo(1, "o", "r").Issue(t.Context(), 1); err == nil {
 		t.Error("followed a redirect away")
 	}
 	if _, err := app.Self(t.Context()); err == nil {
@@ -86,11 +86,11 @@ func TestRenamedRepository(t *testing.T) {
 		case r.Header.Get("Authorization") != "token ghs_secret":
 			w.WriteHeader(http.StatusUnauthorized)
 		default:
-			_, _ = fmt.Fprint(w, `{"full_name":"o/new","id":3}`)
+			_, _ = fmt.Fprint(w, `{"title":"Hello","id":3}`)
 		}
 	})
 	repo := app.Repo(1, "o", "old")
-	if got := get[ghapp.RepoInfo](t)(repo.Info(t.Context())).FullName; got != "o/new" {
+	if got := get[ghapp.Issue](t)(repo.Issue(t.Context(), 1)).Title; got != "Hello" {
 		t.Errorf("read %q", got)
 	}
 	if _, err := repo.Comment(t.Context(), 1, "x"); classOf(err) != ghapp.Permanent {
@@ -105,7 +105,7 @@ func TestTokenNearItsEnd(t *testing.T) {
 	for life, want := range map[time.Duration]int{50 * time.Second: 2, 10 * time.Minute: 1} {
 		app := bare(t, life, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, `{"id":3}`) })
 		for range 2 {
-			get[ghapp.RepoInfo](t)(app.Repo(1, "o", "r").Info(t.Context()))
+			get[ghapp.Issue](t)(app.Repo(1, "o", "r").Issue(t.Context(), 1))
 		}
 		if got := app.Calls().ByPurpose["token"]; got != want {
 			t.Errorf("life %s: %d tokens for two calls, want %d", life, got, want)

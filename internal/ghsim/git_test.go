@@ -99,21 +99,6 @@ func TestGitOverHTTP(t *testing.T) {
 	}
 }
 
-func TestFaultsOfGit(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	check(t, w.Inject(ghsim.Fault{Match: `/git-upload-pack$`, Status: 503}))
-	check(t, w.Inject(ghsim.Fault{Match: `/info/refs$`, Drop: true}))
-	for _, works := range []bool{false, false, true} {
-		if out, err := git(t, t.TempDir(), "clone", w.repo.CloneURL, "."); (err == nil) != works {
-			t.Errorf("clone: %v: %s", err, out)
-		}
-	}
-	if n := w.CallCounts()["git-upload-pack"]; n < 5 {
-		t.Errorf("%d calls logged", n)
-	}
-}
-
 // TestGitReadsWhatIsWritten has git check everything that the APIs and people write into a repository.
 func TestGitReadsWhatIsWritten(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,6 @@ func gqlHandlers() map[string]func(*execution, arguments) (obj, error) {
 		"addReaction":                   addReviewReaction,
 		"createCommitOnBranch":          createCommitOnBranch,
 		"markPullRequestReadyForReview": markReady,
-		"minimizeComment":               minimizeComment,
 		"resolveReviewThread":           resolveThread,
 	}
 }
@@ -317,17 +316,4 @@ func addReviewReaction(x *execution, in arguments) (obj, error) {
 	}
 	_, _, err := x.react(to, x.call.who.author().user, contents[in.str("content")])
 	return obj{}, err
-}
-
-func minimizeComment(x *execution, in arguments) (obj, error) {
-	permission := "issues"
-	if _, i, _ := x.node(in.str("subjectId")); i != nil && i.pull != nil {
-		permission = "pull_requests"
-	}
-	_, _, c, err := lookUp[*comment](x, "Minimizable", in.str("subjectId"), permission)
-	if err != nil {
-		return nil, err
-	}
-	c.folded = strings.ReplaceAll(strings.ToLower(in.str("classifier")), "_", "-")
-	return obj{"minimizedComment": obj{"isMinimized": true}}, nil
 }

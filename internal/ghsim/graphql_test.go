@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-github/v60/github"
-
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 )
@@ -56,56 +53,6 @@ func file(path string, contents ...string) map[string]any {
 		return map[string]any{"path": path}
 	}
 	return map[string]any{"path": path, "contents": contents[0]}
-}
-
-func TestCreateCommitOnBranch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	head := w.branch(t, "ralph/1")
-	data, problem := w.query(t, token, commitQuery, map[string]any{"input": map[string]any{
-		"clientMutationId": "T1", "branch": map[string]any{
-			"repositoryNameWithOwner": "acme/widgets", "branchName": "ralph/1",
-		}, "expectedHeadOid": head,
-		"message": map[string]any{"headline": "T1: do it", "body": "Because.\n"},
-		"fileChanges": map[string]any{
-			"additions": []any{
-				file("new/deep.txt", b64("deep")), file("run.sh", b64("#!/bin/sh\necho changed\n")),
-				file("README.md/now-a-dir", b64("x")), file("empty", ""),
-			},
-			"deletions": []any{file("README.md"), file("pkg/a.go")},
-		},
-	}})
-	if problem != nil {
-		t.Fatal(problem)
-	}
-	tip := w.head(t, "ralph/1")
-	tree := must[[]ghsim.Commit](t)(w.BranchCommits(owner, name, "ralph/1"))[0].Tree
-	want := map[string]any{"createCommitOnBranch": map[string]any{
-		"clientMutationId": "T1",
-		"commit": map[string]any{
-			"oid": tip, "tree": map[string]any{"oid": tree},
-			"signature": map[string]any{"isValid": true, "wasSignedByGitHub": true, "state": "VALID"},
-		},
-	}}
-	if d := cmp.Diff(want, data); d != "" {
-		t.Errorf("answer (-want +got):\n%s", d)
-	}
-	made := must[[]ghsim.Commit](t)(w.BranchCommits(owner, name, "ralph/1"))[0]
-	if made.Subject != "T1: do it" || made.Body != "Because." || !made.Verified || made.Author != "ralph[bot]" ||
-		made.AuthorEmail != itoa(w.app.BotID)+"+ralph[bot]@users.noreply.github.com" || made.Parents[0] != head {
-		t.Errorf("commit %+v", made)
-	}
-	// Modes cannot be said: new files are plain, old ones keep theirs.
-	files := must[map[string]string](t)(w.Files(owner, name, "ralph/1"))
-	if d := cmp.Diff(map[string]string{
-		"new/deep.txt": "100644", "run.sh": "100755", "README.md/now-a-dir": "100644", "empty": "100644",
-	}, files); d != "" {
-		t.Errorf("files (-want +got):\n%s", d)
-	}
-	if got := must[[]byte](t)(w.File(owner, name, "ralph/1", "run.sh")); string(got) != "#!/bin/sh\necho changed\n" {
-		t.Errorf("run.sh is %q", got)
-	}
 }
 
 func TestCommitsThatAreRefused(t *testing.T) {
@@ -222,50 +169,5 @@ func TestQueriesThatTheSchemaRefuses(t *testing.T) {
 	}
 	if resp, _ := w.do(t, "POST", "/api/graphql", "", map[string]any{"query": "{viewer{login}}"}); resp.StatusCode != 401 {
 		t.Errorf("nobody's query: %d", resp.StatusCode)
-	}
-}
-
-func TestMutationsOfAPullRequest(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	noPulls := must[string](t)(w.Token(w.in.ID, map[string]string{"issues": "write"}))
-	pr := w.pull(t, "ralph/1", true)
-	type m = map[string]any
-	const ready = `mutation($id:ID!){
-		a: markPullRequestReadyForReview(input:{pullRequestId:"nobody"}){pullRequest{isDraft}}
-		b: markPullRequestReadyForReview(input:{pullRequestId:$id}){pullRequest{isDraft}}}`
-	_, problem := w.query(t, noPulls, strings.Replace(ready, `"nobody"`, "$id", 1), m{"id": pr.GetNodeID()})
-	if problem["type"] != "FORBIDDEN" {
-		t.Errorf("without pull_requests: %v", problem)
-	}
-	data, problem := w.query(t, token, ready, m{"id": pr.GetNodeID()})
-	want := m{"a": nil, "b": m{"pullRequest": m{"isDraft": false}}}
-	if d := cmp.Diff(want, data); d != "" || problem["type"] != "NOT_FOUND" || cmp.Diff([]any{"a"}, problem["path"]) != "" {
-		t.Errorf("%v (-want +got):\n%s", problem, d)
-	}
-	if got := must[ghsim.PR](t)(w.PR(owner, name, 1)); got.Draft {
-		t.Errorf("pull request %+v", got)
-	}
-}
-
-func TestReactionsAndFolds(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	pr := w.pull(t, "ralph/1", true)
-	must[ghsim.Review](t)(w.Review(owner, name, 1, "walt", "COMMENTED", "Hm"))
-	reviews, _, err := w.gh.PullRequests.ListReviews(t.Context(), owner, name, pr.GetNumber(), nil)
-	check(t, err)
-	said, _, err := w.gh.Issues.CreateComment(t.Context(), owner, name, 1, &github.IssueComment{Body: github.String("Old")})
-	check(t, err)
-	_, problem := w.query(t, token, `mutation($review:ID!,$comment:ID!){
-		addReaction(input:{subjectId:$review,content:EYES}){clientMutationId}
-		minimizeComment(input:{subjectId:$comment,classifier:OUTDATED}){minimizedComment{isMinimized}}}`,
-		map[string]any{"review": reviews[0].GetNodeID(), "comment": said.GetNodeID()})
-	got := must[ghsim.PR](t)(w.PR(owner, name, 1))
-	if problem != nil || got.Comments[0].Folded != "outdated" ||
-		cmp.Diff([]ghsim.Reaction{{User: "ralph[bot]", Content: "eyes"}}, got.Reviews[0].Reactions) != "" {
-		t.Errorf("%v, pull request %+v", problem, got)
 	}
 }

@@ -140,7 +140,6 @@ type comment struct {
 	body             string
 	created, updated time.Time
 	reactions        []*reaction
-	folded           string // why it was minimised: "outdated"
 }
 
 // event is an entry of an issue's timeline that is not a comment or commit.

@@ -24,9 +24,9 @@ var pagesSource string
 
 // pageEntry is a comment, a commit or an event of the timeline.
 type pageEntry struct {
-	Who, Did, When, Anchor, Folded, Reactions, Badge string
-	HTML                                             template.HTML // of a comment
-	at                                               time.Time
+	Who, Did, When, Anchor, Reactions, Badge string
+	HTML                                     template.HTML // of a comment
+	at                                       time.Time
 }
 
 type pageCheck struct{ State, Mark, Name, Note, Href string }
@@ -160,7 +160,7 @@ func (s *Sim) issueData(r *repo, i *issue) (pageData, error) {
 	err := data.add(i.user, "opened this", body, i.created, pageEntry{Reactions: emojis(i.reactions)})
 	for _, c := range i.comments {
 		err = errors.Join(err, data.add(c.user, "commented", c.body, c.created, pageEntry{
-			Anchor: fmt.Sprintf("issuecomment-%d", c.id), Folded: c.folded, Reactions: emojis(c.reactions),
+			Anchor: fmt.Sprintf("issuecomment-%d", c.id), Reactions: emojis(c.reactions),
 		}))
 	}
 	for _, e := range i.events {

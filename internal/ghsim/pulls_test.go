@@ -10,36 +10,6 @@ import (
 	"github.com/org/ralph-action/internal/ghsim"
 )
 
-func TestPullRequestsAreFoundByBranch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	a, b := w.pull(t, "ralph/1", true), w.pull(t, "ralph/11", false)
-	check(t, w.CloseIssue(owner, name, b.GetNumber(), "walt"))
-	for _, tt := range []struct {
-		name string
-		o    github.PullRequestListOptions
-		want []int
-	}{
-		{"by head", github.PullRequestListOptions{Head: "acme:ralph/1"}, []int{a.GetNumber()}},
-		{"closed ones are not open", github.PullRequestListOptions{Head: "acme:ralph/11"}, nil},
-		{"all", github.PullRequestListOptions{State: "all"}, []int{b.GetNumber(), a.GetNumber()}},
-		{"another owner's branch", github.PullRequestListOptions{Head: "evil:ralph/1"}, nil},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			list, _, err := w.gh.PullRequests.List(ctx, owner, name, &tt.o)
-			check(t, err)
-			var got []int
-			for _, pr := range list {
-				got = append(got, pr.GetNumber())
-			}
-			if d := cmp.Diff(tt.want, got); d != "" {
-				t.Errorf("pull requests (-want +got):\n%s", d)
-			}
-		})
-	}
-}
-
 func TestWhatAMergeCloses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
@@ -100,59 +70,6 @@ func TestPullRequestsFollowTheirBranch(t *testing.T) {
 		t.Errorf("after the branch is gone: %+v", got)
 	}
 	refused(t, w.ReopenIssue(owner, name, pr.GetNumber(), "walt"), 422, "has been deleted")
-}
-
-func TestReviews(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	pr := w.pull(t, "ralph/1", false)
-	must[ghsim.Review](t)(w.Review(owner, name, pr.GetNumber(), "walt", "CHANGES_REQUESTED", "Not yet",
-		ghsim.ReviewLine{Path: "ralph-1.txt", Line: 1, Body: "Why x?"}))
-	reviews, _, err := w.gh.PullRequests.ListReviews(ctx, owner, name, pr.GetNumber(), nil)
-	check(t, err)
-	comments, _, err := w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
-	check(t, err)
-	if len(reviews) != 1 || reviews[0].GetState() != "CHANGES_REQUESTED" || len(comments) != 1 ||
-		comments[0].GetLine() != 1 {
-		t.Fatalf("reviews %v, comments %v", reviews, comments)
-	}
-	reply, _, err := w.gh.PullRequests.CreateCommentInReplyTo(ctx, owner, name, pr.GetNumber(), "Because.",
-		comments[0].GetID())
-	check(t, err)
-	if reply.GetInReplyTo() != comments[0].GetID() || reply.GetUser().GetLogin() != "ralph[bot]" {
-		t.Errorf("reply %v", reply)
-	}
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	data, problem := w.query(t, token, `{repository(owner:"acme",name:"widgets"){pullRequest(number:1){
-		state headRefOid reviewThreads(first:1){pageInfo{hasNextPage endCursor}
-		nodes{id isResolved isOutdated path comments(first:10){nodes{databaseId}}}}}}}`, nil)
-	type m = map[string]any
-	thread := must[ghsim.PR](t)(w.PR(owner, name, 1)).Reviews[0].Lines[0].Thread
-	want := m{"repository": m{"pullRequest": m{
-		"state": "OPEN", "headRefOid": pr.GetHead().GetSHA(), "reviewThreads": m{
-			"pageInfo": m{"hasNextPage": false, "endCursor": "1"}, "nodes": []any{m{
-				"id": thread, "isResolved": false, "isOutdated": false, "path": "ralph-1.txt", "comments": m{"nodes": []any{
-					m{"databaseId": float64(comments[0].GetID())}, m{"databaseId": float64(reply.GetID())},
-				}},
-			}},
-		},
-	}}}
-	if d := cmp.Diff(want, data); d != "" || problem != nil {
-		t.Fatalf("conversations: %v (-want +got):\n%s", problem, d)
-	}
-	_, problem = w.query(t, token, `mutation($id:ID!){resolveReviewThread(input:{threadId:$id}){thread{isResolved}}}`,
-		m{"id": thread})
-	if got := must[ghsim.PR](t)(w.PR(owner, name, 1)); problem != nil || !got.Reviews[0].Lines[0].Resolved {
-		t.Errorf("%v, reviews %+v", problem, got.Reviews)
-	}
-	must[string](t)(w.Push(owner, name, "ralph/1", "walt",
-		ghsim.PushOptions{Files: map[string]string{"ralph-1.txt": "y\n"}}))
-	comments, _, err = w.gh.PullRequests.ListComments(ctx, owner, name, pr.GetNumber(), nil)
-	check(t, err)
-	if comments[0].Line != nil || comments[0].GetOriginalLine() != 1 {
-		t.Errorf("line of an outdated comment: %v", comments[0])
-	}
 }
 
 func TestCheckRuns(t *testing.T) {

@@ -216,7 +216,7 @@ func reactionsOut(rs []*reaction) []Reaction {
 func commentOut(c *comment) Comment {
 	return Comment{
 		ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated,
-		Reactions: reactionsOut(c.reactions), Folded: c.folded,
+		Reactions: reactionsOut(c.reactions),
 	}
 }
 

@@ -12,24 +12,6 @@ func (s *Sim) getIssue(c *call) (int, any, error) {
 	return http.StatusOK, s.issueJSON(c.repo, c.issue), nil
 }
 
-func (s *Sim) listIssues(c *call) (int, any, error) {
-	state := c.query("state", "open")
-	var found []*issue
-	for _, i := range slices.Backward(c.repo.issues) { // newest first
-		wrong := state != "all" && i.state() != state || i.gone
-		for name := range strings.SplitSeq(c.query("labels", ""), ",") {
-			wrong = wrong || strings.TrimSpace(name) != "" && !i.hasLabel(strings.TrimSpace(name))
-		}
-		if !wrong {
-			found = append(found, i)
-		}
-	}
-	if c.query("direction", "desc") == "asc" {
-		slices.Reverse(found)
-	}
-	return list(c, found, func(i *issue) *github.Issue { return s.issueJSON(c.repo, i) })
-}
-
 func (s *Sim) listComments(c *call) (int, any, error) {
 	return list(c, c.issue.comments, func(cm *comment) viaComment { return s.commentJSON(c.repo, c.issue, cm) })
 }
@@ -74,10 +56,6 @@ func (s *Sim) postReaction(c *call, in reactionInput) (int, any, error) {
 
 func (s *Sim) postCommentReaction(c *call, in reactionInput) (int, any, error) {
 	return s.addReaction(c, &c.comment.reactions, in.Content)
-}
-
-func (s *Sim) listEvents(c *call) (int, any, error) {
-	return list(c, c.issue.events, func(e *event) *github.IssueEvent { return s.eventJSON(c.repo, e) })
 }
 
 func (s *Sim) postIssueLabels(c *call, in []string) (int, any, error) {

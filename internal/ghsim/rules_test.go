@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-github/v60/github"
 
 	"github.com/org/ralph-action/internal/ghsim"
@@ -221,18 +220,6 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 	}
 }
 
-func TestTextsMayBeAsLongAsGitHubAllows(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	body := strings.Repeat("é", 65536) // characters count, not bytes
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", strings.Repeat("ü", 256), body))
-	i, _, err := w.gh.Issues.Get(t.Context(), owner, name, 1)
-	check(t, err)
-	if i.GetBody() != body {
-		t.Errorf("body of %d bytes came back as %d", len(body), len(i.GetBody()))
-	}
-}
-
 func TestWhatATokenMayDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, ghsim.Options{})
@@ -323,27 +310,6 @@ func TestWhatATokenMayDo(t *testing.T) {
 	})
 }
 
-// TestJobsMayOpenNoPullRequests until a person lets them, whatever their token holds.
-func TestJobsMayOpenNoPullRequests(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	must[string](t)(w.Push(owner, name, "topic", "walt", ghsim.PushOptions{Files: map[string]string{"a": "b\n"}}))
-	actions := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "github-actions", PrivateKeyPEM: w.app.PrivateKeyPEM, Permissions: map[string]string{"pull_requests": "write"},
-	}))
-	in := must[ghsim.Installation](t)(w.Install(actions.ID, owner+"/"+name))
-	job := w.client(t, must[string](t)(w.Token(in.ID, nil)))
-	pull := &github.NewPullRequest{
-		Title: github.String("Words"), Head: github.String("topic"), Base: github.String("main"),
-	}
-	_, _, err := job.PullRequests.Create(ctx, owner, name, pull)
-	refused(t, err, 403, "GitHub Actions is not permitted to create or approve pull requests.")
-	check(t, w.LetActionsOpenPulls(owner, name, true))
-	_, _, err = job.PullRequests.Create(ctx, owner, name, pull)
-	check(t, err)
-}
-
 func TestTokensLiveForAnHour(t *testing.T) {
 	t.Parallel()
 	// One second before the hour is over, and then exactly then.
@@ -364,147 +330,4 @@ func TestTokensLiveForAnHour(t *testing.T) {
 	clock.Advance(2 * time.Second)
 	_, _, err = c.Repositories.Get(ctx, owner, name)
 	refused(t, err, 401, "Bad credentials")
-}
-
-func TestExpiredTokens(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	_, _, err := w.gh.Repositories.Get(t.Context(), owner, name)
-	check(t, err)
-	w.ExpireTokens()
-	_, _, err = w.gh.Repositories.Get(t.Context(), owner, name)
-	refused(t, err, 401, "Bad credentials")
-}
-
-func TestPermissionLevels(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	for login, role := range map[string]ghsim.Role{
-		"mia": ghsim.RoleMaintain, "cus": ghsim.RoleWrite, "non": ghsim.RoleNone,
-	} {
-		must[ghsim.User](t)(w.CreateUser(login))
-		custom := ""
-		if login == "cus" {
-			custom = "release-manager"
-		}
-		check(t, w.SetPermission(owner, name, login, role, custom))
-	}
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	type answer struct{ Permission, Role string }
-	got := map[string]answer{}
-	for _, login := range []string{owner, "ann", "mia", "walt", "cus", "tia", "rex", "olga", "non", "ralph[bot]"} {
-		_, l := w.do(t, "GET", "/api/v3/repos/acme/widgets/collaborators/"+login+"/permission", token, nil)
-		got[login] = answer{fmt.Sprint(l["permission"]), fmt.Sprint(l["role_name"])}
-	}
-	want := map[string]answer{
-		owner: {"admin", "admin"}, "ann": {"admin", "admin"}, "mia": {"write", "maintain"}, "walt": {"write", "write"},
-		"cus": {"write", "release-manager"},
-		"tia": {"read", "triage"}, "rex": {"read", "read"}, "olga": {"read", "read"}, "non": {"none", "none"},
-		"ralph[bot]": {"none", "none"},
-	}
-	if d := cmp.Diff(want, got); d != "" {
-		t.Errorf("permissions (-want +got):\n%s", d)
-	}
-	_, _, err := w.gh.Repositories.GetPermissionLevel(t.Context(), owner, name, "nobody")
-	refused(t, err, 404, "nobody is not a user")
-}
-
-func TestIssuesAreListedByLabelStateAndPage(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	for i := range 5 {
-		issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", fmt.Sprintf("Issue %d", i+1), "", "ralph"))
-		if i%2 == 0 {
-			check(t, w.RemoveLabel(owner, name, issue.Number, "ann", "RALPH"))
-		}
-	}
-	check(t, w.CloseIssue(owner, name, 2, "ann"))
-	list := func(o *github.IssueListByRepoOptions) (numbers []int, next int) {
-		t.Helper()
-		issues, resp, err := w.gh.Issues.ListByRepo(ctx, owner, name, o)
-		check(t, err)
-		for _, i := range issues {
-			numbers = append(numbers, i.GetNumber())
-		}
-		return numbers, resp.NextPage
-	}
-	for _, tt := range []struct {
-		name string
-		o    github.IssueListByRepoOptions
-		want []int
-		next int
-	}{
-		{"open by default, newest first", github.IssueListByRepoOptions{}, []int{5, 4, 3, 1}, 0},
-		{"closed", github.IssueListByRepoOptions{State: "closed"}, []int{2}, 0},
-		{"by label", github.IssueListByRepoOptions{State: "all", Labels: []string{"ralph"}}, []int{4, 2}, 0},
-		{"ascending", github.IssueListByRepoOptions{State: "all", Direction: "asc"}, []int{1, 2, 3, 4, 5}, 0},
-		{
-			"page 2 of 3", github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 2, PerPage: 2}},
-			[]int{3, 2}, 3,
-		},
-		{
-			"page past the end",
-			github.IssueListByRepoOptions{State: "all", ListOptions: github.ListOptions{Page: 9, PerPage: 2}}, nil, 0,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, next := list(&tt.o)
-			if d := cmp.Diff(tt.want, got); d != "" || next != tt.next {
-				t.Errorf("next page %d, want %d; issues (-want +got):\n%s", next, tt.next, d)
-			}
-		})
-	}
-	events, _, err := w.gh.Issues.ListIssueEvents(ctx, owner, name, 2, nil)
-	check(t, err)
-	var kinds []string
-	for _, e := range events {
-		kinds = append(kinds, e.GetEvent()+" by "+e.GetActor().GetLogin())
-	}
-	if d := cmp.Diff([]string{"labeled by ann", "closed by ann"}, kinds); d != "" {
-		t.Errorf("events (-want +got):\n%s", d)
-	}
-}
-
-func TestComments(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	ctx := t.Context()
-	issue := must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
-	c, _, err := w.gh.Issues.CreateComment(ctx, owner, name, issue.Number,
-		&github.IssueComment{Body: github.String("first")})
-	check(t, err)
-	check(t, w.EditComment(owner, name, 1, c.GetID(), "walt", "second"))
-	for _, want := range []int{http.StatusCreated, http.StatusOK} {
-		_, resp, err := w.gh.Reactions.CreateIssueCommentReaction(ctx, owner, name, c.GetID(), "rocket")
-		check(t, err)
-		if resp.StatusCode != want {
-			t.Errorf("reaction: %d, want %d", resp.StatusCode, want)
-		}
-	}
-	got, _, err := w.gh.Issues.GetComment(ctx, owner, name, c.GetID())
-	check(t, err)
-	kept := must[ghsim.Issue](t)(w.Issue(owner, name, 1)).Comments[0].Reactions
-	if got.GetBody() != "second" || len(kept) != 1 || got.GetUser().GetLogin() != "ralph[bot]" {
-		t.Errorf("comment %+v, reactions %v", got, kept)
-	}
-	refused(t, w.EditComment(owner, name, 1, c.GetID(), "rex", "mine now"), 403, "Must have write access")
-	check(t, w.DeleteComment(owner, name, 1, c.GetID(), "walt"))
-	list, _, err := w.gh.Issues.ListComments(ctx, owner, name, issue.Number, nil)
-	check(t, err)
-	if len(list) != 0 {
-		t.Errorf("comments left: %v", list)
-	}
-}
-
-func TestCallsAreCounted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	token := must[string](t)(w.Token(w.in.ID, nil))
-	for _, want := range []string{"4999", "4998"} {
-		resp, _ := w.do(t, "GET", "/api/v3/repos/acme/widgets", token, nil)
-		if got := resp.Header.Get("X-RateLimit-Remaining"); got != want || resp.Header.Get("X-GitHub-Request-Id") == "" {
-			t.Errorf("headers %v", resp.Header)
-		}
-	}
 }

@@ -310,21 +310,6 @@ func (s *Sim) reviewCommentJSON(r *repo, i *issue, t *thread, c *reviewComment) 
 	return o
 }
 
-// eventJSON is an entry of an issue's events.
-func (s *Sim) eventJSON(r *repo, e *event) *github.IssueEvent {
-	o := &github.IssueEvent{
-		ID: &e.id, URL: new(fmt.Sprintf("%s/issues/events/%d", s.api(r), e.id)), Actor: s.userJSON(e.actor), Event: &e.kind,
-		CommitID: given(e.commit), CreatedAt: stamp(e.at),
-	}
-	if e.label != nil {
-		o.Label = &github.Label{Name: &e.label.name, Color: &e.label.color}
-	}
-	if e.kind == "renamed" {
-		o.Rename = &github.Rename{From: &e.from, To: &e.to}
-	}
-	return o
-}
-
 func deliveryJSON(d *Delivery) *github.HookDelivery {
 	o := &github.HookDelivery{
 		ID: &d.ID, GUID: &d.GUID, DeliveredAt: stamp(d.DeliveredAt), Redelivery: &d.Redelivery,

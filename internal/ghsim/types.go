@@ -88,8 +88,6 @@ type Comment struct {
 	Created   time.Time  `json:"created"`
 	Updated   time.Time  `json:"updated"`
 	Reactions []Reaction `json:"reactions"`
-	// Folded is why it was minimised ("outdated"), "" if it was not.
-	Folded string `json:"folded"`
 }
 
 // Issue is an issue, or what a pull request has in common with one.

@@ -255,30 +255,3 @@ func TestFailedDeliveriesAndRedelivery(t *testing.T) {
 		t.Errorf("delivery to nobody: %s %d", last.Status, last.StatusCode)
 	}
 }
-
-func TestASlowReceiverHoldsUpOnlyItsOwnQueue(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, ghsim.Options{})
-	release := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	}))
-	t.Cleanup(slow.Close)
-	fast := newReceiver(t, "f")
-	check(t, w.SetHook(w.app.ID, slow.URL, ""))
-	other := must[ghsim.App](t)(w.CreateApp(ghsim.AppOptions{
-		Slug: "fast", PrivateKeyPEM: w.app.PrivateKeyPEM, HookURL: fast.URL, WebhookSecret: "f",
-		Permissions: map[string]string{"issues": "read"}, Events: []string{"issues"},
-	}))
-	must[ghsim.Installation](t)(w.Install(other.ID, owner+"/"+name))
-	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
-	<-fast.got2
-	if all := must[[]ghsim.Delivery](t)(w.Deliveries(w.app.ID)); len(all) != 1 || all[0].Done {
-		t.Errorf("deliveries to the slow one: %+v", all)
-	}
-	close(release)
-	w.idle(t)
-}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/publish/effects"
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -47,8 +46,6 @@ func (p *Publisher) AddLabel(ctx context.Context, label string) error {
 type commentRecord struct {
 	ID  int64  `json:"id"`
 	URL string `json:"url"`
-	// Node is its node id.
-	Node string `json:"node,omitempty"`
 	// SHA256 is the hash of the whole text as it was said; see textHash.
 	SHA256 string `json:"sha256,omitempty"`
 }
@@ -82,11 +79,11 @@ func (p *Publisher) commentOn(ctx context.Context, number int, occasion, text st
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
-			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err == nil, err
+			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
 			c, err := p.GitHub.Comment(ctx, number, body)
-			return commentRecord{ID: c.ID, URL: c.URL, Node: c.NodeID, SHA256: hash}, err
+			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err
 		})
 	return rec.URL, err
 }
@@ -123,21 +120,4 @@ func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int, cause stri
 		return c.URL, err
 	}
 	return all.Comment(ctx, cause, text)
-}
-
-// FoldEnded folds away what an earlier run of the issue has said of its end,
-// once per run: a person who opens it again is not overruled. Nothing else
-// depends on it.
-func (p *Publisher) FoldEnded(ctx context.Context, earlier run.ID) error {
-	said, ok, err := effects.Result[commentRecord](ctx, p.Effects,
-		effects.Comment(earlier, p.GitHub.FullName(), p.Issue, occasionEnded))
-	if err != nil || !ok || said.Node == "" {
-		return err
-	}
-	_, err = effects.Do(ctx, p.Effects, effects.Fold(p.Run, p.GitHub.FullName(), said.ID), nil,
-		func(context.Context) (struct{}, bool, error) { return struct{}{}, false, nil }, // folding it again changes nothing
-		func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, p.GitHub.FoldComment(ghapp.WithPurpose(ctx, "comment"), said.Node)
-		})
-	return err
 }

@@ -96,9 +96,6 @@ type Publisher struct {
 	// First says whether this is the first run here, whose issue is where people
 	// meet the bot; nil where nobody has to be told.
 	First func(ctx context.Context) (bool, error)
-	// Before is the run of the issue before this one, "" for none; nil is never
-	// one.
-	Before func(ctx context.Context) (run.ID, error)
 
 	// shown is when showing how the run stands was last tried.
 	shown time.Time

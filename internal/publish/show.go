@@ -123,7 +123,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 			if err := comment(ctx, pub, s, v, 0); err != nil {
 				return nil, err
 			}
-			p.foldEarlier(ctx, pub)
 			if err := p.labelEnd(ctx, pub, s, false); err != nil {
 				return nil, err
 			}
@@ -165,7 +164,6 @@ func (p *Publisher) show(ctx context.Context, s loop.State) (*loop.PullRequest, 
 		return nil, err
 	}
 	if s.End != "" {
-		p.foldEarlier(ctx, pub)
 		if err := p.labelEnd(ctx, pub, s, pr.Merged); err != nil {
 			return nil, err
 		}
@@ -252,21 +250,6 @@ func comment(ctx context.Context, pub *Publisher, s loop.State, v View, pr int) 
 		_, err = pub.CommentEnded(ctx, v, pr, s.EndCause)
 	}
 	return Tolerate(ctx, "GitHub takes no comment there, so a label alone tells how the run ended", err)
-}
-
-// foldEarlier leaves one comment open that says how the issue stands, this run's
-// own: what the run before has said is out of date. Nothing depends on it.
-func (p *Publisher) foldEarlier(ctx context.Context, pub *Publisher) {
-	if p.Before == nil {
-		return
-	}
-	earlier, err := p.Before(ctx)
-	if err == nil && earlier != "" {
-		err = pub.FoldEnded(ctx, earlier)
-	}
-	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("what an earlier run has said of its end was not folded away")
-	}
 }
 
 // labelEnd labels the issue by how the run ended.

@@ -163,13 +163,6 @@ func (r *Reconciler) newDriver(row store.Run) *driver {
 				Label: r.comments.Label, Sandbox: r.describeSandbox(), Objects: h.Repo, Effects: r.comments.Effects,
 				Now:   r.cfg.Now,
 				ByJob: r.cfg.ByJob, LastWords: r.lastWords(row.ID), First: first,
-				Before: func(ctx context.Context) (run.ID, error) {
-					earlier, err := r.cfg.Store.RunBefore(ctx, row.RepoNode, row.IssueNumber, row.ID)
-					if errors.Is(err, store.ErrNotFound) {
-						return "", nil
-					}
-					return earlier.ID, err
-				},
 				Permission: func(ctx context.Context, login string) (ghapp.Permission, error) {
 					return r.authorizer.Permission(ctx, repo, row.RepoNode, login)
 				},

@@ -104,13 +104,6 @@ func (s *Store) LatestRunByPull(ctx context.Context, repoNode string, pull int) 
 		pull)
 }
 
-// RunBefore returns the run of an issue that came before another one of it, or
-// ErrNotFound.
-func (s *Store) RunBefore(ctx context.Context, repoNode string, issue int, id run.ID) (Run, error) {
-	return s.oneRun(ctx, fmt.Sprintf("run of issue %d before %s", issue, id),
-		`WHERE repo_node = ? AND issue_number = ? AND rowid < (SELECT rowid FROM runs WHERE id = ?) ORDER BY rowid DESC LIMIT 1`, repoNode, issue, id)
-}
-
 // FirstRun says whether no run of a repository came before this one, as far back as is kept.
 func (s *Store) FirstRun(ctx context.Context, repoNode string, id run.ID) (bool, error) {
 	return one(ctx, s.reader, fmt.Sprintf("look for runs before %s", id), column[bool], `

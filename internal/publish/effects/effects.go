@@ -28,7 +28,6 @@ const (
 	KindLabel   Kind = "label"
 	KindCheck   Kind = "check"
 	KindReply   Kind = "reply"
-	KindFold    Kind = "fold"
 	KindResolve Kind = "resolve"
 	KindLook    Kind = "look"
 )
@@ -83,12 +82,6 @@ func Label(id run.ID, repo string, issue int, name string) Key {
 // Check is the making of a run's check run on a commit: "check:<run>:<repo>@<oid>".
 func Check(id run.ID, repo, oid string) Key {
 	return Key{id, KindCheck, repo + "@" + oid}
-}
-
-// Fold is folding a comment of an earlier run away, once per run:
-// "fold:<run>:<repo>:<comment>".
-func Fold(id run.ID, repo string, comment int64) Key {
-	return Key{id, KindFold, repo + ":" + strconv.FormatInt(comment, 10)}
 }
 
 // Reply is the answer in a conversation of a pull request to what a commit did:
