@@ -17,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -88,7 +87,7 @@ func (j *job) workAnswers(ctx context.Context, guid string, ev event) error {
 
 // readsAnswers says whether a command begins with a plan, which answers are for, also where there
 // is work to go on with.
-func readsAnswers(v review.Verb) bool { return v == review.VerbPlan || v == review.VerbStart }
+func readsAnswers(v handlers.Verb) bool { return v == handlers.VerbPlan || v == handlers.VerbStart }
 
 // maxAnswers bounds the comments that are looked at for answers: each costs
 // GitHub a question.
