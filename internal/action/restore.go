@@ -210,7 +210,7 @@ func (j *job) lastRun(
 	}
 	s.Earlier = publish.Earlier(commits)
 	for _, c := range slices.Backward(commits) {
-		if _, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body); ours {
+		if _, ours := publish.RecordOf(c.Subject + "\n\n" + c.Body); ours {
 			worked = c.When
 		}
 	}
@@ -322,11 +322,11 @@ func approval(
 	ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInfo,
 ) (none publish.Approval, err error) {
 	for _, c := range commits {
-		a, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body)
+		told, ours := publish.RecordOf(c.Subject + "\n\n" + c.Body)
 		if !ours {
 			continue
 		}
-		if a.Plan == "" {
+		if told.Approval.Plan == "" {
 			return none, nil
 		}
 		made, err := repo.Commit(ctx, string(c.OID))
@@ -337,7 +337,7 @@ func approval(
 			return none, err
 		}
 		if ours && made.Verified {
-			return a, nil
+			return told.Approval, nil
 		}
 	}
 	return none, nil

@@ -118,7 +118,6 @@ type token struct {
 	repos       []*repo
 	selected    bool // repositories were named when it was made
 	expires     time.Time
-	used        int // calls, for the rate limit headers
 }
 
 type label struct {

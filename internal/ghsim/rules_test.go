@@ -331,3 +331,20 @@ func TestTokensLiveForAnHour(t *testing.T) {
 	_, _, err = c.Repositories.Get(ctx, owner, name)
 	refused(t, err, 401, "Bad credentials")
 }
+
+func TestListsComeInPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	for range 3 {
+		must[ghsim.Comment](t)(w.Comment(owner, name, 1, "ann", "hello"))
+	}
+	for page, want := range []int{2, 1, 0} {
+		list, resp, err := w.gh.Issues.ListComments(t.Context(), owner, name, 1,
+			&github.IssueListCommentsOptions{ListOptions: github.ListOptions{Page: page + 1, PerPage: 2}})
+		check(t, err)
+		if len(list) != want || (resp.NextPage == 2) != (page == 0) {
+			t.Errorf("page %d: %d comments, next is %d", page+1, len(list), resp.NextPage)
+		}
+	}
+}

@@ -274,7 +274,7 @@ func (p *Publisher) pullRequest(ctx context.Context, pub *Publisher, s loop.Stat
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		return pub.EnsurePR(ctx, 0, v)
+		return pub.EnsurePR(ctx, v)
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}
