@@ -261,6 +261,11 @@ func newParts(
 	if err != nil {
 		return nil, err
 	}
+	if models != nil {
+		models.Gateway.Meter.Log = func(err error) {
+			log.Error().Err(err).Msg("a charge cannot be written: agents with a budget get no answers until it is")
+		}
+	}
 	mask := serverMask(cfg, more...)
 	p.analytics, err = analytics.Open(filepath.Join(cfg.DataDir, analyticsFile), mask.Mask, func(err error) {
 		log.Warn().Err(err).Msg("what happens in runs is not recorded any more")

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -187,7 +188,7 @@ type exchange struct {
 	start     string
 	call      call
 	admission *spend.Admission
-	// sent: there was a connection to send it on.
+	// sent: it was written to a connection.
 	sent atomic.Bool
 	// settled: something was written down for it.
 	settled bool
@@ -275,7 +276,7 @@ func (x *exchange) answered(r *http.Response) {
 
 // settle writes down, once, what a request used. An answer that breaks off may have cost
 // all that was asked for: what a model thinks is charged, and need not have been sent.
-// Where writing fails the budget lacks it: the disk is full, and the run ends by that.
+// Where writing fails the meter keeps the charge, logs it and lets nothing more through.
 func (x *exchange) settle(ctx context.Context, u spend.Tokens, whole bool) {
 	switch {
 	case x.settled || x.admission == nil:
@@ -365,7 +366,7 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { x.sent.Store(true) },
+		WroteHeaders: func() { x.sent.Store(true) },
 	})
 	defer func() {
 		x.settle(ctx, spend.Tokens{}, false)
@@ -373,11 +374,16 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	}()
 	out := r.WithContext(ctx)
 	if r.Method == http.MethodPost {
-		body, length, err := h.admit(w, r, start, x)
+		body, length, life, err := h.admit(w, out, start, x)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = body.Close() }()
+		// Where the start ends nobody need read on.
+		control := http.NewResponseController(w)
+		stop := context.AfterFunc(life, func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) })
+		defer stop()
+		out = out.WithContext(life)
 		out.Body, out.ContentLength, out.TransferEncoding = body, length, nil
 	}
 	proxy.ServeHTTP(lastAnswer{w}, out)
@@ -408,13 +414,13 @@ func (h *handler) pass(w http.ResponseWriter, r *http.Request, start spend.Start
 }
 
 // admit reads and checks the body of a request, and whether there is money for it. It
-// returns what is to be sent, which is to be closed.
+// returns what is to be sent, which is to be closed, and the context of that.
 func (h *handler) admit(
 	w http.ResponseWriter, r *http.Request, start spend.Start, x *exchange,
-) (_ *sent, length int64, err error) {
+) (_ *sent, length int64, ctx context.Context, err error) {
 	body, release, err := h.read(w, r, maxRequest)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -423,18 +429,18 @@ func (h *handler) admit(
 	}()
 	a, err := inspect(x.call, body)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
 	}
 	if len(h.cfg.Models) > 0 && !slices.ContainsFunc(h.cfg.Models,
 		func(pattern string) bool { return spend.Match(pattern, a.Model) }) {
-		return nil, 0, refuse("the model %q is not allowed here", clip(a.Model))
+		return nil, 0, nil, refuse("the model %q is not allowed here", clip(a.Model))
 	}
-	if !x.call.free {
-		if x.admission, err = h.cfg.Meter.Admit(r.Context(), start, a.Request); err != nil {
-			return nil, 0, err
+	if ctx = r.Context(); !x.call.free {
+		if x.admission, ctx, err = h.cfg.Meter.Admit(ctx, start, a.Request); err != nil {
+			return nil, 0, nil, err
 		}
 	}
-	return &sent{body: a.sent(), release: release}, a.size(), nil
+	return &sent{body: a.sent(), release: release}, a.size(), ctx, nil
 }
 
 // fail answers a request that was not passed on. What was refused is told in the

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -58,6 +59,13 @@ var answers = []struct {
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
 	},
 	{
+		"responses, streamed with counts from the beginning", run.ProviderOpenAI, "/v1/responses",
+		`{"model":"gpt-5","max_output_tokens":100,"stream":true}`, "text/event-stream",
+		"data: {\"type\":\"response.created\",\"response\":{\"usage\":{\"input_tokens\":0,\"output_tokens\":0}}}\n\n" +
+			"data: {\"type\":\"response.incomplete\",\"response\":{\"usage\":{\"input_tokens\":1000,\"output_tokens\":50}}}\n\n",
+		spend.Tokens{Input: 1000, Output: 50},
+	},
+	{
 		"chat", run.ProviderOpenAI, "/v1/chat/completions", `{"model":"gpt-5","max_completion_tokens":100}`,
 		"application/json",
 		`{"choices":[],"usage":{"prompt_tokens":1000,"prompt_tokens_details":{"cached_tokens":900},"completion_tokens":50}}`,
@@ -82,6 +90,13 @@ var answers = []struct {
 		"data: {\"candidates\":[{}],\"usageMetadata\":{\"promptTokenCount\":1000,\"candidatesTokenCount\":1}}\n\n" +
 			"data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1000,\"cachedContentTokenCount\":900,\"candidatesTokenCount\":20,\"thoughtsTokenCount\":30}}\n\n",
 		spend.Tokens{Input: 100, Output: 50, CacheRead: 900},
+	},
+	{
+		"generate, streamed with an early end", run.ProviderGoogle,
+		"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`, "text/event-stream",
+		"data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":1000}}\n\n" +
+			"data: {\"usageMetadata\":{\"promptTokenCount\":1000,\"candidatesTokenCount\":50}}\n\n",
+		spend.Tokens{Input: 1000, Output: 50},
 	},
 	{
 		"generate, streamed as a list", run.ProviderGoogle, "/v1beta/models/gemini-2.5-pro:streamGenerateContent",
@@ -128,7 +143,7 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 				t.Errorf("%s in pieces of %d: %+v, final %t", a.name, size, u.use, u.final)
 			}
 		}
-		if !events || strings.Contains(a.name, "blocked") {
+		if !events || strings.Contains(a.name, "blocked") || strings.Contains(a.name, "early") {
 			continue
 		}
 		// Everything but the last event that has anything to say.
@@ -275,19 +290,51 @@ func TestAbortIsChargedInFull(t *testing.T) {
 	}
 }
 
-// An upstream that was never reached costs nothing, however often it is tried.
+// The end of a start cuts off its requests, and they are in its report.
+func TestEndChargesWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	u := &upstream{answer: func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}}
+	tr := try(t, u, run.ProviderAnthropic, 5, nil)
+	resp, err := http.DefaultClient.Do(request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key", runToken))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if err := tr.meter.End(t.Context(), "r1-1"); err != nil {
+		t.Fatal(err)
+	}
+	if r := tr.report(t); len(r.Models) != 1 || r.Models[0].Tokens.Output != 100 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What was never sent costs nothing, however often it is tried.
 func TestNoConnectionCostsNothing(t *testing.T) {
 	t.Parallel()
-	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
-	for range 3 {
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" },
+		func(c *Config) { // a connection that was kept is dead
+			c.Transport = transport(func(r *http.Request) (*http.Response, error) {
+				if trace := httptrace.ContextClientTrace(r.Context()); trace.GotConn != nil {
+					trace.GotConn(httptrace.GotConnInfo{Reused: true})
+				}
+				return nil, io.ErrUnexpectedEOF
+			})
+		},
+	} {
+		tr := try(t, &upstream{}, run.ProviderAnthropic, 5, change)
 		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key",
 			runToken)); resp.status != http.StatusBadGateway ||
 			!strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") {
 			t.Errorf("%d %s", resp.status, resp.body)
 		}
-	}
-	if r := tr.report(t); len(r.Models) != 0 {
-		t.Errorf("charged %+v", r)
+		if r := tr.report(t); len(r.Models) != 0 {
+			t.Errorf("charged %+v", r)
+		}
 	}
 }
 

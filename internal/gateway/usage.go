@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -24,8 +25,8 @@ type usage struct {
 
 	use spend.Tokens
 	// input: the input was counted. final: everything was, and the answer has come to
-	// its end.
-	input, final bool
+	// its end. finish: it has come to its end, and a better count may follow.
+	input, final, finish bool
 	// line is the part of a line, or of an answer that is no stream, that was
 	// read. long: it did not fit, and is left out.
 	line []byte
@@ -78,6 +79,7 @@ func (u *usage) end() {
 		}
 		u.final = u.final || u.input
 	}
+	u.final = u.final || u.finish
 	u.line = nil
 }
 
@@ -107,12 +109,15 @@ func (u *usage) read(data []byte) {
 		u.final = u.final || u.input &&
 			(!u.events || e.Get("delta.stop_reason").String() != "" || e.Get("type").String() == "message_stop")
 	case formResponses:
-		if u.events { // response.completed and its like
+		final := true
+		if u.events { // some count from the beginning
+			final = slices.Contains([]string{"response.completed", "response.incomplete", "response.failed"},
+				e.Get("type").String())
 			e = e.Get("response")
 		}
 		if c := e.Get("usage"); c.IsObject() {
 			u.set(count(c, "input_tokens"), count(c, "input_tokens_details.cached_tokens"), count(c, "output_tokens"))
-			u.final = true
+			u.final = final
 		}
 	case formChat:
 		if c := e.Get("usage"); c.IsObject() {
@@ -125,7 +130,7 @@ func (u *usage) read(data []byte) {
 			u.set(count(c, "promptTokenCount")+count(c, "toolUsePromptTokenCount"), count(c, "cachedContentTokenCount"),
 				count(c, "candidatesTokenCount")+count(c, "thoughtsTokenCount"))
 			// A prompt that is blocked has no candidate.
-			u.final = u.final || e.Get("promptFeedback.blockReason").String() != "" ||
+			u.finish = u.finish || e.Get("promptFeedback.blockReason").String() != "" ||
 				e.Get(`candidates.#(finishReason!="").finishReason`).String() != ""
 		}
 	}
@@ -193,6 +198,7 @@ func (t *tapped) Read(p []byte) (int, error) {
 
 func (t *tapped) tell() {
 	if t.settle != nil {
+		t.usage.final = t.usage.final || t.usage.finish
 		t.settle(&t.usage)
 		t.settle = nil
 	}

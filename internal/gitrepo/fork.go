@@ -21,13 +21,6 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	if err := borrow(dir, r.objects, r.view); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "incoming-*"))
-	for _, file := range left { // by a process that died
-		err = errors.Join(err, os.Remove(file))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("fork: %w", err)
-	}
 	f := *r
 	f.store = newStore(r.git, dir, filepath.Join(dir, "objects"))
 	f.forked, f.lfs = true, r.lfs

@@ -1,10 +1,12 @@
 package gitrepo
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,5 +90,23 @@ func TestPurge(t *testing.T) {
 	want := []string{".gitignore", "bad", "build/good", "new/bad/good", "new/bad/x.o", "sub/more/y.o", "sub/x"}
 	if !slices.Equal(sorted(left), want) {
 		t.Errorf("left %q, want %q", sorted(left), want)
+	}
+}
+
+// What a process that died was about to store goes; another one may be at work.
+func TestIncomingFilesOfTheDeadGo(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files{"incoming-dead": "", "incoming-young": ""}.write(t, dir)
+	long := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(filepath.Join(dir, "incoming-dead"), long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeBare(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "incoming-*")); err != nil || len(left) != 1 ||
+		filepath.Base(left[0]) != "incoming-young" {
+		t.Errorf("left %q, %v", left, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The kinds of objects.
@@ -20,6 +21,9 @@ const (
 	kindTree   = "tree"
 	kindCommit = "commit"
 )
+
+// incoming begins the names of files that are being stored.
+const incoming = "incoming-"
 
 // maxTree bounds trees that are read into memory.
 const maxTree = 64 << 20
@@ -59,8 +63,18 @@ func (s *store) call(ctx context.Context, c call) ([]byte, error) {
 	return s.git.run(ctx, c)
 }
 
-// makeBare makes a bare repository with nothing but a configuration of ours.
+// makeBare makes a bare repository with nothing but a configuration of ours, and takes away
+// what a process that died was about to store in one.
 func makeBare(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, incoming+"*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range left { // another process may be at work: what it stores is young
+		if info, err := os.Lstat(file); err == nil && time.Since(info.ModTime()) > time.Hour {
+			_ = os.Remove(file)
+		}
+	}
 	for _, sub := range []string{"objects/info", "refs", "info"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
@@ -171,7 +185,7 @@ func (s *store) read(ctx context.Context, kind, name string, limit int64) (data 
 // writeBlob stores a blob of so many bytes. It goes through a file of our own, so that git
 // opens nothing of an agent's and nothing is held in memory.
 func (s *store) writeBlob(ctx context.Context, r io.Reader, size int64) (oid OID, err error) {
-	f, err := os.CreateTemp(s.view, "incoming-")
+	f, err := os.CreateTemp(s.view, incoming)
 	if err != nil {
 		return "", fmt.Errorf("write blob: %w", err)
 	}

@@ -161,19 +161,26 @@ func (r *ruleFiles) attributesOf(ctx context.Context, paths []string) (map[strin
 	if !r.attributes || len(paths) == 0 {
 		return nil, nil
 	}
-	c := r.call("check-attr", "-z", "--stdin", "filter", "crlf", "text", "eol")
-	c.stdin = strings.NewReader(strings.Join(paths, "\x00") + "\x00")
-	var out []byte
-	err := r.compare(ctx, func(ctx context.Context) (err error) {
-		out, err = r.repo.git.run(ctx, c)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
 	all := map[string]attributes{}
-	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	for f := range slices.Chunk(fields, 3) {
+	for some := range slices.Chunk(paths, maxFresh) { // what git answers is bounded
+		c := r.call("check-attr", "-z", "--stdin", "filter", "crlf", "text", "eol")
+		c.stdin = strings.NewReader(strings.Join(some, "\x00") + "\x00")
+		var out []byte
+		err := r.compare(ctx, func(ctx context.Context) (err error) {
+			out, err = r.repo.git.run(ctx, c)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		take(all, string(out))
+	}
+	return all, nil
+}
+
+// take adds what check-attr answered.
+func take(all map[string]attributes, out string) {
+	for f := range slices.Chunk(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), 3) {
 		path, value := f[0], f[len(f)-1]
 		a := all[path]
 		switch {
@@ -188,7 +195,6 @@ func (r *ruleFiles) attributesOf(ctx context.Context, paths []string) (map[strin
 		}
 		all[path] = a
 	}
-	return all, nil
 }
 
 // attributes say what git makes of a file when it is added.

@@ -154,7 +154,7 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := m.Admit(t.Context(), s, spend.Request{Model: "claude-haiku-4-5", Input: in, Output: out})
+	a, _, err := m.Admit(t.Context(), s, spend.Request{Model: "claude-haiku-4-5", Input: in, Output: out})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/loop"
@@ -48,7 +49,9 @@ func (h *Host) pin(ctx context.Context, s loop.State, progressPath string, repo 
 			return err
 		}
 	}
-	return wt.Purge(ctx, publish.SteersAgents)
+	return wt.Purge(ctx, func(path string) bool { // a nested repository would run what another agent wrote
+		return publish.SteersAgents(path) || strings.HasSuffix(path, "/.git")
+	})
 }
 
 // hide is tree without what the agent's command line would run whatever it is

@@ -147,6 +147,7 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	put(t, a.tree(), map[string]string{
 		"main.go": "three\n", "CLAUDE.md": "worse\n", ".codex/config.toml": "worse\n", ".claude/x.local.json": "ignored\n",
 		"deps/lib/AGENTS.md": "ignored\n", "deps/lib/lib.go": "kept\n",
+		"deps/lib/.git/config": "[core]\n", "web/.git/hooks/post-checkout": "evil\n",
 	})
 	if diff := cmp.Diff([]string{"A .codex/config.toml", "M CLAUDE.md", "M main.go"}, a.changes()); diff != "" {
 		t.Error(diff)

@@ -25,6 +25,7 @@ func TestFind(t *testing.T) {
 		{"fine-grained token", "github_pat_" + noise(40), "github_token!"},
 		{"aws", "id = AKIA" + upper, "aws_access_key!"},
 		{"aws, of the documentation", "id = AKIAIOSFODNN7EXAMPLE", ""},
+		{"aws, within a word", "id = xAKIA" + upper + " _AKIA" + upper, ""},
 		{"private key", "-----BEGIN RSA PRIVATE KEY-----\n" + noise(64) + "\n-----END RSA PRIVATE KEY-----", "private_key!"},
 		{"private key in JSON", `{"private_key":"-----BEGIN PRIVATE KEY-----\n` + noise(64) + `\n"}`, "private_key!"},
 		{"private key without a body", "-----BEGIN RSA PRIVATE KEY-----\n...\n", ""},

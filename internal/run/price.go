@@ -92,8 +92,8 @@ func ParsePrice(s string) (Price, error) {
 // ListPrices are the providers' list prices, as their pricing pages gave them in
 // mid-2026 (claude.com/pricing, platform.openai.com/docs/pricing,
 // ai.google.dev/gemini-api/docs/pricing), for standard service and, where the
-// price grows with the prompt, for the shorter prompts. docs/agents.md repeats
-// them. Models that are not here have no known price.
+// price grows with the prompt, for the shorter prompts.
+// Models that are not here have no known price.
 func ListPrices() Prices {
 	anthropic := func(in, out float64) Price {
 		// Reading the cache costs a tenth, writing it for five minutes a quarter

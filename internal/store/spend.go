@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,6 +70,9 @@ func (l *ledger) Charge(ctx context.Context, start string, c spend.Charge) error
 		var b []byte
 		var scopes []spend.Scope
 		err := tx.QueryRowContext(ctx, `SELECT scopes FROM spend_starts WHERE name = ?`, start).Scan(&b)
+		if errors.Is(err, sql.ErrNoRows) {
+			return spend.ErrUnknownStart
+		}
 		if err == nil {
 			err = json.Unmarshal(b, &scopes)
 		}

@@ -169,7 +169,8 @@ type Ledger interface {
 	Start(ctx context.Context, name string) (Start, error)
 	// End closes a start.
 	End(ctx context.Context, name string) error
-	// Charge adds a request to what its start used, and its cost to every scope of that.
+	// Charge adds a request to what its start used, and its cost to every scope of that. The
+	// start may have ended; one that was never begun or is forgotten gets ErrUnknownStart.
 	Charge(ctx context.Context, start string, c Charge) error
 	// Refuse notes that a request of the start was refused, up to MaxRefusals of each kind.
 	Refuse(ctx context.Context, start string, r Refusal) error

@@ -2,6 +2,7 @@ package spend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,38 +26,94 @@ const (
 type Meter struct {
 	Ledger
 	prices run.Prices
+	// Log, where it is set, is told of a charge that could not be written.
+	Log func(err error)
 
 	mu sync.Mutex
-	// requests counts those that are under way, by start, and passages holds the
-	// connections that are open.
-	requests map[string]int
-	passages map[*Passage]bool
+	// open are the requests and the connections to hosts that are under way.
+	open map[*open]bool
+	// owes are the charges that could not be written yet. paying is held by who writes them.
+	owes   []owed
+	paying sync.Mutex
+}
+
+// open is what a start has under way.
+type open struct {
+	start   string
+	request bool
+	cancel  context.CancelFunc
+	closed  chan struct{}
+}
+
+type owed struct {
+	start string
+	Charge
 }
 
 // NewMeter makes a meter over a ledger.
 func NewMeter(l Ledger, p run.Prices) *Meter {
-	return &Meter{Ledger: l, prices: p, requests: map[string]int{}, passages: map[*Passage]bool{}}
+	return &Meter{Ledger: l, prices: p, open: map[*open]bool{}}
 }
 
-// End closes a start; see Ledger. Its connections to hosts are ended, and waited for.
+// enter takes up what a start begins. The context ends with the start.
+func (m *Meter) enter(ctx context.Context, start string, request bool) (*open, context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	o := &open{start: start, request: request, cancel: cancel, closed: make(chan struct{})}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open[o] = true
+	return o, ctx
+}
+
+func (m *Meter) leave(o *open) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.open, o)
+	close(o.closed)
+}
+
+// End closes a start; see Ledger. Its requests and connections are cut off and waited for, and
+// what they cost is written.
 func (m *Meter) End(ctx context.Context, name string) error {
 	if err := m.Ledger.End(ctx, name); err != nil {
 		return err
 	}
 	m.mu.Lock()
-	open := slices.DeleteFunc(slices.Collect(maps.Keys(m.passages)), func(p *Passage) bool { return p.start != name })
+	left := slices.DeleteFunc(slices.Collect(maps.Keys(m.open)), func(o *open) bool { return o.start != name })
 	m.mu.Unlock()
-	for _, p := range open {
-		p.cancel()
+	for _, o := range left {
+		o.cancel()
 	}
-	for _, p := range open {
+	for _, o := range left {
 		select {
-		case <-p.closed:
+		case <-o.closed:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for the connections of start %s: %w", name, context.Cause(ctx))
+			return fmt.Errorf("wait for what start %s has under way: %w", name, context.Cause(ctx))
 		}
 	}
-	return nil
+	return m.pay(ctx)
+}
+
+// pay writes the charges that could not be written before.
+func (m *Meter) pay(ctx context.Context) error {
+	m.paying.Lock()
+	defer m.paying.Unlock()
+	for {
+		m.mu.Lock()
+		if len(m.owes) == 0 {
+			m.mu.Unlock()
+			return nil
+		}
+		next := m.owes[0]
+		m.mu.Unlock()
+		// The run of a start that is not known any more is gone.
+		if err := m.Charge(ctx, next.start, next.Charge); err != nil && !errors.Is(err, ErrUnknownStart) {
+			return err
+		}
+		m.mu.Lock()
+		m.owes = m.owes[1:]
+		m.mu.Unlock()
+	}
 }
 
 // Block notes that a start was kept from a host, and why.
@@ -68,21 +125,16 @@ func (m *Meter) Block(ctx context.Context, start, host, reason string) error {
 
 // Passage is a connection of a start to a host.
 type Passage struct {
-	meter       *Meter
-	start, host string
-	cancel      context.CancelFunc
-	closed      chan struct{}
+	*open
+	meter *Meter
+	host  string
 }
 
 // Pass notes that a start has a connection to a host. The context that it gives
 // ends with the start; then, and in any case once, the connection is to be closed
 // and the passage too. A start that has ended gets ErrUnknownStart.
 func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context.Context, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	p := &Passage{meter: m, start: start, host: host, cancel: cancel, closed: make(chan struct{})}
-	m.mu.Lock()
-	m.passages[p] = true
-	m.mu.Unlock()
+	o, ctx := m.enter(ctx, start, false)
 	// Asked after it is among those that the end of the start ends.
 	asked, done := toWrite(ctx)
 	defer done()
@@ -91,10 +143,11 @@ func (m *Meter) Pass(ctx context.Context, start, host string) (*Passage, context
 		err = m.Reach(asked, start, run.HostUse{Host: host, Count: 1})
 	}
 	if err != nil {
-		p.leave()
+		o.cancel()
+		m.leave(o)
 		return nil, nil, err
 	}
-	return p, ctx, nil
+	return &Passage{o, m, host}, ctx, nil
 }
 
 // Close notes how many bytes went over the connection, which is closed.
@@ -103,26 +156,21 @@ func (p *Passage) Close(ctx context.Context, sent, received int64) {
 	defer cancel()
 	// Where it fails the report lacks the bytes.
 	_ = p.meter.Reach(ctx, p.start, run.HostUse{Host: p.host, Sent: sent, Received: received})
-	p.leave()
-}
-
-func (p *Passage) leave() {
 	p.cancel()
-	p.meter.mu.Lock()
-	defer p.meter.mu.Unlock()
-	delete(p.meter.passages, p)
-	close(p.closed)
+	p.meter.leave(p.open)
 }
 
 // Exhausted says whether a start was refused a request for want of money and
 // has none under way: nothing more is to come of it.
 func (m *Meter) Exhausted(ctx context.Context, start string) (bool, error) {
 	m.mu.Lock()
-	open := m.requests[start]
-	m.mu.Unlock()
-	if open > 0 {
-		return false, nil
+	for o := range m.open {
+		if o.request && o.start == start {
+			m.mu.Unlock()
+			return false, nil
+		}
 	}
+	m.mu.Unlock()
 	r, err := m.Report(ctx, start)
 	if err != nil {
 		return false, err
@@ -159,8 +207,8 @@ func (e *UnpricedError) Error() string {
 
 // Admission is a request that may be sent.
 type Admission struct {
+	*open
 	meter *Meter
-	start string
 	price run.Price
 	req   Request
 }
@@ -168,11 +216,33 @@ type Admission struct {
 // Admit lets a request through, which is then to be sent and settled, unless a budget is
 // used up (an *OverError) or its model has no price under a budget (an *UnpricedError).
 // What it costs is known after it: a budget may be overrun by what the requests under way
-// cost.
-func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, error) {
+// cost. Under a budget nothing passes while a charge cannot be written. The context ends with
+// the start, and one that has ended gets ErrUnknownStart.
+func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, context.Context, error) {
 	price, known := m.prices.Of(r.Model)
 	if !known && s.Limited() {
-		return nil, &UnpricedError{r.Model}
+		return nil, nil, &UnpricedError{r.Model}
+	}
+	o, ctx := m.enter(ctx, s.Name, true)
+	err := m.afford(ctx, s)
+	if err == nil { // asked after it is among those that the end of the start ends
+		_, err = m.Start(ctx, s.Name)
+	}
+	if err != nil {
+		o.cancel()
+		m.leave(o)
+		return nil, nil, err
+	}
+	return &Admission{o, m, price, r}, ctx, nil
+}
+
+// afford says whether the budgets of a start have something left.
+func (m *Meter) afford(ctx context.Context, s Start) error {
+	if !s.Limited() {
+		return nil
+	}
+	if err := m.pay(ctx); err != nil {
+		return err
 	}
 	for _, scope := range s.Scopes {
 		if scope.Limit <= 0 {
@@ -180,33 +250,38 @@ func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, erro
 		}
 		spent, err := m.Spent(ctx, scope.Key)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if spent >= scope.Limit {
-			return nil, &OverError{Scope: scope, Spent: spent}
+			return &OverError{Scope: scope, Spent: spent}
 		}
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.requests[s.Name]++
-	return &Admission{meter: m, start: s.Name, price: price, req: r}, nil
+	return nil
 }
 
 // Settle writes down, once, what the request came to. One that used nothing leaves no trace.
+// Where that fails the charge is kept until it can be written.
 func (a *Admission) Settle(ctx context.Context, u Tokens) error {
-	defer func() {
-		a.meter.mu.Lock()
-		defer a.meter.mu.Unlock()
-		if a.meter.requests[a.start]--; a.meter.requests[a.start] <= 0 {
-			delete(a.meter.requests, a.start)
-		}
-	}()
+	m := a.meter
+	defer m.leave(a.open)
 	if u == (Tokens{}) {
 		return nil
 	}
 	ctx, cancel := toWrite(ctx)
 	defer cancel()
-	return a.meter.Charge(ctx, a.start, Charge{a.req.Model, u, CostOf(a.price, u)})
+	charge := Charge{a.req.Model, u, CostOf(a.price, u)}
+	err := m.Charge(ctx, a.start, charge)
+	if err == nil {
+		return nil
+	}
+	m.mu.Lock()
+	m.owes = append(m.owes, owed{a.start, charge})
+	first := len(m.owes) == 1
+	m.mu.Unlock()
+	if first && m.Log != nil {
+		m.Log(err)
+	}
+	return err
 }
 
 // SettleCut writes down what a request came to whose answer broke off: the output that it

@@ -41,7 +41,7 @@ func TestAdmission(t *testing.T) {
 	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000), spend.TaskScope("r1", "T1", 0)}}
 	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
 	m := begin(t, t.TempDir(), limited, free)
-	if _, err := m.Admit(t.Context(), limited, spend.Request{Model: "other"}); err == nil ||
+	if _, _, err := m.Admit(t.Context(), limited, spend.Request{Model: "other"}); err == nil ||
 		!strings.Contains(err.Error(), `model "other"`) {
 		t.Errorf("a model without a price under a budget: %v", err)
 	}
@@ -55,7 +55,7 @@ func TestAdmission(t *testing.T) {
 		{free, "other", spend.Tokens{}}, // failed, and leaves no trace
 		{limited, "m", spend.Tokens{Input: 100, Output: 50, CacheRead: 10}},
 	} {
-		a, err := m.Admit(t.Context(), r.start, spend.Request{Model: r.model, Input: 100, Output: 400})
+		a, _, err := m.Admit(t.Context(), r.start, spend.Request{Model: r.model, Input: 100, Output: 400})
 		if err == nil {
 			err = a.Settle(t.Context(), r.used)
 		}
@@ -67,7 +67,7 @@ func TestAdmission(t *testing.T) {
 	if diff := cmp.Diff(run.Usage{InputTokens: 9, OutputTokens: 3, Turns: 1}, got.Usage()); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	under, err := m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 700, Output: 100})
+	under, _, err := m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 700, Output: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestAdmission(t *testing.T) {
 	if exhausted, err := m.Exhausted(t.Context(), "r1-1"); err != nil || !exhausted {
 		t.Errorf("exhausted %t, %v", exhausted, err)
 	}
-	_, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 1})
+	_, _, err = m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 1})
 	over, ok := errors.AsType[*spend.OverError](err)
 	if !ok || over.Spent != 1110 || over.Scope != limited.Scopes[0] || !strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("%v", err)
@@ -137,7 +137,7 @@ func TestBudgetStopsTheRun(t *testing.T) {
 					rt.Fatal(err)
 				}
 				cost := rapid.Int64Range(0, 800).Draw(rt, "cost")
-				a, err := m.Admit(rt.Context(), s, spend.Request{Model: "m", Input: cost})
+				a, _, err := m.Admit(rt.Context(), s, spend.Request{Model: "m", Input: cost})
 				if _, over := errors.AsType[*spend.OverError](err); over != (before >= limit) || err != nil && !over {
 					rt.Fatalf("with %d of %d spent: %v", before, limit, err)
 				}
@@ -265,5 +265,76 @@ func TestPassages(t *testing.T) {
 	hosts(run.HostUse{Host: "a.example", Count: 1, Sent: 3, Received: 4}, run.HostUse{Host: "b.example", Blocked: "why", Count: 1})
 	if _, _, err := m.Pass(t.Context(), "r1-1", "a.example"); !errors.Is(err, spend.ErrUnknownStart) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// full is a ledger that cannot be written for a time.
+type full struct {
+	spend.Ledger
+	err error
+}
+
+func (f *full) Charge(ctx context.Context, start string, c spend.Charge) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.Ledger.Charge(ctx, start, c)
+}
+
+// A charge that cannot be written is not lost: until it is, nothing passes under a budget.
+func TestChargesThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000)}}
+	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
+	ledger := &full{Ledger: spendtest.Open(t, t.TempDir())}
+	m := spend.NewMeter(ledger, prices())
+	logged := 0
+	m.Log = func(error) { logged++ }
+	gone := spend.Start{Name: "r3-1"}
+	for _, s := range []spend.Start{limited, free} {
+		if err := m.Begin(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admit := func(s spend.Start) (*spend.Admission, error) {
+		a, _, err := m.Admit(t.Context(), s, spend.Request{Model: "m", Input: 600})
+		return a, err
+	}
+	var open []*spend.Admission
+	for _, s := range []spend.Start{limited, limited, free} {
+		a, err := admit(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, a)
+	}
+	if _, err := admit(gone); !errors.Is(err, spend.ErrUnknownStart) {
+		t.Errorf("a start that is not known: %v", err)
+	}
+	ledger.err = errors.New("database or disk is full")
+	for _, a := range open {
+		if err := a.SettleCut(t.Context(), spend.Tokens{}); !errors.Is(err, ledger.err) {
+			t.Error(err)
+		}
+	}
+	if _, err := admit(limited); !errors.Is(err, ledger.err) || logged != 1 {
+		t.Errorf("under a budget: %v; logged %d times", err, logged)
+	}
+	if a, err := admit(free); err != nil {
+		t.Error(err)
+	} else if err := a.Settle(t.Context(), spend.Tokens{}); err != nil {
+		t.Error(err)
+	}
+	if err := m.End(t.Context(), "r2-1"); !errors.Is(err, ledger.err) {
+		t.Errorf("the end: %v", err)
+	}
+	ledger.err = nil
+	if _, err := admit(limited); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
+		t.Errorf("once it can be written: %v", err)
+	}
+	for name, want := range map[string]int64{"r1-1": 1200, "r2-1": 600} {
+		if r, err := m.Report(t.Context(), name); err != nil || r.Usage().InputTokens != want {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
 	}
 }
