@@ -2,8 +2,6 @@ package store_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -122,15 +120,4 @@ func TestPlanHasOneActiveRun(t *testing.T) {
 	// Who drove the first no longer does.
 	replaceRun(t, st, planRun("r-2", "/a", "plan:x.md"))
 	wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", nil, t0()), store.ErrNotFound)
-}
-
-func TestDamagedFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	text := []byte("this is no database, and it is long enough to be taken for a page of one\n")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := store.Open(t.Context(), path)
-	wantErr(t, err, store.ErrDamaged)
 }
