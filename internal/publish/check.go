@@ -21,8 +21,6 @@ type Check struct {
 	StartedAt time.Time
 	// Text gives the details below the summary, in Markdown; nil is none.
 	Text func() (string, error)
-	// Annotations are what the checks say of lines.
-	Annotations []ghapp.Annotation
 }
 
 type checkRecord struct {
@@ -51,7 +49,7 @@ func (p *Publisher) checkInput(c Check, v View) (in ghapp.CheckInput, err error)
 	v = p.fill(v)
 	in = ghapp.CheckInput{
 		Name: CheckName, HeadOID: c.Head, ExternalID: string(p.Run), DetailsURL: c.DetailsURL, StartedAt: c.StartedAt,
-		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v), Annotations: c.Annotations,
+		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v),
 	}
 	if !p.ByJob && !v.End.Complete() {
 		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Continue from here with new attempts"}}
