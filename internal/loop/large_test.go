@@ -14,27 +14,17 @@ import (
 // largest is the stored size of the largest state that the steps of a run leave.
 func largest(w *world, s loop.State) (loop.State, int) {
 	w.t.Helper()
-	most, e := 0, w.engine()
-	for range 20_000 {
-		next, n, err := e.Step(w.t.Context(), s)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		s = next
+	most := 0
+	measure := func(s loop.State) loop.State {
 		stored, err := loop.Encode(s)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		most = max(most, len(stored))
-		switch n.Kind {
-		case loop.Done:
-			return s, most
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue, loop.Wait:
-		}
+		return s
 	}
-	w.t.Fatal("the run does not end")
+	w.meanwhile = measure
+	s = measure(w.drive(s, nil))
 	return s, most
 }
 

@@ -23,32 +23,21 @@ func (w *world) driveSteering(
 	w.t.Helper()
 	e := w.engine()
 	due, asked := false, false
-	for range 2000 {
-		due = due || when(s)
-		if due && !asked {
-			next, text, serr := e.Steer(w.t.Context(), s, wish)
-			if errors.Is(serr, loop.ErrNotNow) {
-				waited++
-			} else {
-				asked, said, err = true, text, serr
-				s = next
-			}
+	w.meanwhile = func(s loop.State) loop.State {
+		if due = due || when(s); !due || asked {
+			return s
 		}
-		next, n, stepErr := e.Step(w.t.Context(), s)
-		if stepErr != nil {
-			w.t.Fatal(stepErr)
+		next, text, serr := e.Steer(w.t.Context(), s, wish)
+		if errors.Is(serr, loop.ErrNotNow) {
+			waited++
+			return s
 		}
-		s = next
-		switch n.Kind {
-		case loop.Done:
-			return s, said, waited, err
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue, loop.Wait:
-		}
+		asked, said, err = true, text, serr
+		return next
 	}
-	w.t.Fatal("the run does not end")
-	return s, "", 0, nil
+	s = w.drive(s, nil)
+	w.meanwhile = nil
+	return s, said, waited, err
 }
 
 func subjectsOf(w *world) (got []string) {

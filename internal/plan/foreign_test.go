@@ -31,21 +31,6 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 				{Title: "[US-002] Second", Priority: 2, Status: run.TaskBlocked, Reason: "no key"},
 			},
 		},
-		"tasks.md": {
-			"specs/tasks.md", "# Tasks: export\n\n## Phase 1: Work\n- [ ] 1.1 [P] Write it\n  - **Do**: steps\n  - **Done when**: it runs\n  - **Verify**: `make`\n",
-			"export", "**Do**: steps",
-			[]run.Task{
-				{
-					Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Steps: []string{"steps"},
-					Accept: []string{"it runs"}, Checks: []string{"make"}, Status: run.TaskOpen,
-				},
-			},
-		},
-		"portableralph": {
-			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
-			"x", "## Status",
-			[]run.Task{{Title: "[Task 1] a", Status: run.TaskDone}, {Title: "[Task 2] b", Status: run.TaskOpen}},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,11 +160,6 @@ func TestPlanIsTheSameWhenTicked(t *testing.T) {
 		{
 			"plan.md", "# P\n\ntext\n\n- [ ] a\n- [ ] b\n", "# P\n\ntext\n\n- [x] a\n- [ ] b\n",
 			"# P\n\nother\n\n- [x] a\n- [ ] b\n",
-		},
-		{
-			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [ ] Task 1: a\n",
-			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n",
-			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
 		},
 		{"prose.md", "Do it.\n", "Do it.\n", "Do that.\n"},
 	} {

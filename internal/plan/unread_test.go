@@ -38,33 +38,6 @@ func TestUnreadBoxesAreNamed(t *testing.T) {
 	}
 }
 
-// T1.3 is an id of the plan's own and not T1: that it is not understood is said.
-func TestDottedIDsAreNoOthers(t *testing.T) {
-	t.Parallel()
-	p := mustPlan(t, "t", "- [ ] T1.1 a\n- [ ] T1.2 b\n  - Depends on: T1.3\n- [ ] T1.3 c\n")
-	if len(p.Findings) != 1 || !strings.Contains(p.Findings[0], "“Depends on: T1.3”, names something") {
-		t.Errorf("%q", p.Findings)
-	}
-	for _, task := range p.Tasks {
-		if len(task.DependsOn) > 0 {
-			t.Errorf("%s depends on %v", task.Title, task.DependsOn)
-		}
-	}
-}
-
-// A file of another system is read as carefully: its open children of a ticked task are named.
-func TestUnreadOfOtherSystems(t *testing.T) {
-	t.Parallel()
-	src := "## Tasks\n- [x] 1.1 Parent\n  - [ ] 1.1.1 x\n  - [ ] 1.1.2 y\n- [x] 1.2 Second\n"
-	p, err := FromFile("PLAN.md", []byte(src), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if said := strings.Join(p.Findings, "\n"); p.Unread != 2 || !strings.Contains(said, "Line 3, “[ ] 1.1.1 x”, is open") {
-		t.Errorf("%d boxes:\n%s", p.Unread, said)
-	}
-}
-
 // A check that nobody can run is named: it is not passed over in silence.
 func TestUncheckedLinesAreNamed(t *testing.T) {
 	t.Parallel()
