@@ -17,7 +17,6 @@ import (
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -88,7 +87,7 @@ func (j *job) workAnswers(ctx context.Context, guid string, ev event) error {
 
 // readsAnswers says whether a command begins with a plan, which answers are for, also where there
 // is work to go on with.
-func readsAnswers(v review.Verb) bool { return v == review.VerbPlan || v == review.VerbStart }
+func readsAnswers(v handlers.Verb) bool { return v == handlers.VerbPlan || v == handlers.VerbStart }
 
 // maxAnswers bounds the comments that are looked at for answers: each costs
 // GitHub a question.
@@ -211,7 +210,7 @@ func (j *job) lastRun(
 	}
 	s.Earlier = publish.Earlier(commits)
 	for _, c := range slices.Backward(commits) {
-		if _, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body); ours {
+		if _, ours := publish.RecordOf(c.Subject + "\n\n" + c.Body); ours {
 			worked = c.When
 		}
 	}
@@ -323,11 +322,11 @@ func approval(
 	ctx context.Context, repo *ghapp.Repo, commits []gitrepo.CommitInfo,
 ) (none publish.Approval, err error) {
 	for _, c := range commits {
-		a, ours := publish.ApprovalOf(c.Subject + "\n\n" + c.Body)
+		told, ours := publish.RecordOf(c.Subject + "\n\n" + c.Body)
 		if !ours {
 			continue
 		}
-		if a.Plan == "" {
+		if told.Approval.Plan == "" {
 			return none, nil
 		}
 		made, err := repo.Commit(ctx, string(c.OID))
@@ -338,7 +337,7 @@ func approval(
 			return none, err
 		}
 		if ours && made.Verified {
-			return a, nil
+			return told.Approval, nil
 		}
 	}
 	return none, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -30,7 +29,7 @@ const (
 
 // CommandDetail is the Detail of a store.InputCommand.
 type CommandDetail struct {
-	Command review.Command `json:"command"`
+	Command handlers.Command `json:"command"`
 	// Place is the issue or pull request where it was said, Comment the comment.
 	Place   int   `json:"place"`
 	Comment int64 `json:"comment,omitempty"`
@@ -81,7 +80,7 @@ func (r *Receiver) workCommand(ctx context.Context, d store.Delivery, in handler
 		return r.decide(ctx, d.GUID, OutcomeRefused, in.Subject,
 			refused("/ralph "+string(in.Command.Verb), string(DeniedBot)), nil)
 	}
-	if in.Command.Verb == review.VerbDo {
+	if in.Command.Verb == handlers.VerbDo {
 		// What people do not see is not what they asked for.
 		text, _ := plan.Sanitize(in.Command.Text)
 		if in.Command.Text = strings.TrimSpace(text); in.Command.Text == "" {
@@ -245,35 +244,35 @@ func (r *Receiver) settle(ctx context.Context, guid string, o order, rep reply) 
 // this one: deliveries come in any order.
 func (r *Receiver) isOvertaken(ctx context.Context, o order) (bool, error) {
 	switch o.Command.Verb { //nolint:exhaustive // the others may come in any order
-	case review.VerbStop, review.VerbStart, review.VerbPlan, review.VerbResume, review.VerbApprove:
+	case handlers.VerbStop, handlers.VerbStart, handlers.VerbPlan, handlers.VerbResume, handlers.VerbApprove:
 	default:
 		return false, nil
 	}
-	return r.Store.LaterInput(ctx, o.input, string(review.VerbStop), string(review.VerbStart),
-		string(review.VerbPlan), string(review.VerbResume), string(review.VerbApprove))
+	return r.Store.LaterInput(ctx, o.input, string(handlers.VerbStop), string(handlers.VerbStart),
+		string(handlers.VerbPlan), string(handlers.VerbResume), string(handlers.VerbApprove))
 }
 
 // carryOut does what the command says, as far as that is to be done here.
 func (r *Receiver) carryOut(ctx context.Context, o order) (reply, error) {
 	switch o.Command.Verb {
-	case review.VerbHelp:
+	case handlers.VerbHelp:
 		return reply{state: store.InputDone, reaction: ghapp.ReactionYes, text: help(r.Decoder.Label)}, nil
-	case review.VerbStatus:
+	case handlers.VerbStatus:
 		return r.status(o)
-	case review.VerbStop:
+	case handlers.VerbStop:
 		return r.stopByCommand(ctx, o), nil
-	case review.VerbStart:
+	case handlers.VerbStart:
 		if o.Pull > 0 {
 			return r.resume(ctx, o)
 		}
 		return r.startByCommand(ctx, o, "")
-	case review.VerbPlan:
+	case handlers.VerbPlan:
 		return r.startByCommand(ctx, o, run.ModePlan)
-	case review.VerbApprove:
+	case handlers.VerbApprove:
 		return r.approve(ctx, o)
-	case review.VerbResume:
+	case handlers.VerbResume:
 		return r.resume(ctx, o)
-	case review.VerbRetry, review.VerbSkip, review.VerbDo, review.VerbBudget:
+	case handlers.VerbRetry, handlers.VerbSkip, handlers.VerbDo, handlers.VerbBudget:
 		return r.steerLater(ctx, o)
 	default:
 		return reply{}, fmt.Errorf("unknown command %q", o.Command.Verb)
@@ -282,7 +281,7 @@ func (r *Receiver) carryOut(ctx context.Context, o order) (reply, error) {
 
 func help(label string) string {
 	var usages []publish.Usage
-	for _, u := range review.Usages() {
+	for _, u := range handlers.Usages() {
 		usages = append(usages, publish.Usage{Form: u.Form, Does: u.Does})
 	}
 	return publish.HelpText(usages, label)
@@ -492,9 +491,9 @@ func (r *Receiver) steerLater(ctx context.Context, o order) (reply, error) {
 }
 
 // steers says whether a command is for a run to take in.
-func steers(v review.Verb) bool {
+func steers(v handlers.Verb) bool {
 	switch v { //nolint:exhaustive // the others are carried out at once
-	case review.VerbRetry, review.VerbSkip, review.VerbDo, review.VerbBudget:
+	case handlers.VerbRetry, handlers.VerbSkip, handlers.VerbDo, handlers.VerbBudget:
 		return true
 	default:
 		return false

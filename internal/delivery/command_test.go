@@ -10,10 +10,10 @@ import (
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery/deliverytest"
 	"github.com/org/ralph-action/internal/ghsim"
+	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/queue"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -128,7 +128,7 @@ func TestCommands(t *testing.T) {
 			}
 			st.SaysOnce(issue, want.said, at)
 			if command == "help" {
-				for _, u := range review.Usages() {
+				for _, u := range handlers.Usages() {
 					st.SaysOnce(issue, "`"+u.Form+"`", at)
 				}
 			}

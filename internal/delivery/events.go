@@ -15,7 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -238,7 +237,7 @@ func (r *Receiver) acknowledge(ctx context.Context, in handlers.FeedbackIntent, 
 	case *handlers.ReviewComment:
 		node, inThread = said.NodeID, true
 	}
-	is, problem := review.CommandInReview(in.Text, inThread)
+	is, problem := handlers.CommandInReview(in.Text, inThread)
 	if !is || node == "" || in.SenderType != "User" {
 		return nil
 	}
@@ -302,7 +301,7 @@ func (r *Receiver) press(ctx context.Context, d store.Delivery, in handlers.Retr
 	}
 	in.Issue, in.IssueNode = row.IssueNumber, row.IssueNode
 	o := order{
-		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: review.Command{Verb: review.VerbRetry}},
+		CommandIntent: handlers.CommandIntent{Subject: in.Subject, Command: handlers.Command{Verb: handlers.VerbRetry}},
 		repo:          r.repoOf(in.Subject), place: row.IssueNumber,
 	}
 	if row.PullNumber > 0 {

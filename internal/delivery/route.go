@@ -7,7 +7,6 @@ import (
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -93,11 +92,11 @@ func (r *Receiver) routeCommand(ctx context.Context, d store.Delivery,
 		return 0, r.refuseCommand(ctx, d.GUID, o)
 	case in.Problem != "":
 		rep = noCommand(in.Problem)
-	case in.Command.Verb == review.VerbHelp:
+	case in.Command.Verb == handlers.VerbHelp:
 		rep, err = r.carryOut(ctx, o)
-	case in.Command.Verb == review.VerbStop:
+	case in.Command.Verb == handlers.VerbStop:
 		rep, err = r.stopElsewhere(ctx, o)
-	case in.Command.Verb == review.VerbStatus:
+	case in.Command.Verb == handlers.VerbStatus:
 		rep, err = r.statusElsewhere(ctx, o)
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 // Whatever permissions a command left, and however deep, the owner has access
@@ -61,7 +61,7 @@ func TestOpenUp(t *testing.T) {
 func TestOpenUpOfDeepDirectories(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := fstreetest.Dig(dir, 10_000); err != nil {
+	if err := sandboxtest.Dig(dir, 10_000); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 func TestRemoveAll(t *testing.T) {
@@ -44,7 +44,7 @@ func TestRemoveAll(t *testing.T) {
 			}
 			return nil
 		},
-		"too deep for a path": func(t *testing.T, dir, _ string) error { t.Helper(); return fstreetest.Dig(dir, 3000) },
+		"too deep for a path": func(t *testing.T, dir, _ string) error { t.Helper(); return sandboxtest.Dig(dir, 3000) },
 	}
 	for name, prepare := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 func TestWalk(t *testing.T) {
@@ -44,7 +44,7 @@ func TestWalk(t *testing.T) {
 func TestWalkEndsAtMaxDepth(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := fstreetest.Dig(dir, 10*fstree.MaxDepth); err != nil {
+	if err := sandboxtest.Dig(dir, 10*fstree.MaxDepth); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })

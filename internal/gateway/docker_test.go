@@ -30,23 +30,21 @@ import (
 	"github.com/org/ralph-action/internal/sandbox/docker"
 )
 
-// programs builds the shim and the hijacked agent, statically, once.
+// programs builds the program that is the shim and the hijacked agent, statically, once.
 var programs = sync.OnceValues(func() (dir string, err error) {
 	tool, err := proc.Look("go")
 	if err != nil {
 		return "", err
 	}
-	if dir, err = os.MkdirTemp("", "hostile"); err != nil {
+	if dir, err = os.MkdirTemp("", "hijacked"); err != nil {
 		return "", err
 	}
 	atEnd = func() { _ = os.RemoveAll(dir) }
-	for name, pkg := range map[string]string{"shim": "../sandbox/sandboxtest/helper", "hostile": "./hostile"} {
-		_, err := proc.Run(context.Background(), proc.Cmd{
-			Path: tool, Args: []string{"build", "-o", filepath.Join(dir, name), pkg}, Env: append(os.Environ(), "CGO_ENABLED=0"),
-		})
-		if err != nil {
-			return "", err
-		}
+	if _, err := proc.Run(context.Background(), proc.Cmd{
+		Path: tool, Args: []string{"build", "-o", filepath.Join(dir, "shim"), "../sandbox/sandboxtest/helper"},
+		Env: append(os.Environ(), "CGO_ENABLED=0"),
+	}); err != nil {
+		return "", err
 	}
 	return dir, os.Chmod(dir, 0o755)
 })
@@ -69,9 +67,9 @@ func contained(
 		t.Fatal(err)
 	}
 	spec := sandbox.Spec{
-		Argv: append([]string{"/hostile"}, args...), Env: env,
+		Argv: append([]string{"/hijacked", "helper", "hijacked"}, args...), Env: env,
 		Image:     cmp.Or(os.Getenv("RALPH_TEST_IMAGE"), "ralph-test/base:1"),
-		Mounts:    []sandbox.Mount{{Host: filepath.Join(dir, "hostile"), Target: "/hostile"}},
+		Mounts:    []sandbox.Mount{{Host: filepath.Join(dir, "shim"), Target: "/hijacked"}},
 		Workspace: tree, RunDir: filepath.Join(t.TempDir(), "run"), GatewayDir: gatewayDir, WallTimeout: 2 * time.Minute,
 	}
 	name := fmt.Sprintf("gateway-%s-%d", strings.ToLower(t.Name()), time.Now().UnixNano())

@@ -124,9 +124,6 @@ func (x *execution) node(id string) (r *repo, i *issue, thing any) {
 			if issueNodeID(i) == id {
 				return r, i, i
 			}
-			if c, ok := find(i.comments, func(c *comment) bool { return nodeID("IC", c.id) == id }); ok {
-				return r, i, c
-			}
 			if i.pull == nil {
 				continue
 			}

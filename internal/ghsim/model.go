@@ -118,7 +118,6 @@ type token struct {
 	repos       []*repo
 	selected    bool // repositories were named when it was made
 	expires     time.Time
-	used        int // calls, for the rate limit headers
 }
 
 type label struct {
@@ -237,7 +236,6 @@ type checkRun struct {
 	status, conclusion     string
 	externalID, detailsURL string
 	title, summary, text   string
-	annotations            []Annotation
 	buttons                []string // their identifiers
 	labels                 []string // of the buttons
 	started, completed     time.Time

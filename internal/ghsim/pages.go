@@ -38,7 +38,6 @@ type pageData struct {
 	Links                      []pageCheck
 	Labels                     []string
 	Entries                    []pageEntry
-	Annotations                []Annotation
 	Buttons                    []string
 	App                        *newApp
 }
@@ -141,7 +140,7 @@ func (s *Sim) checkLink(r *repo, c *checkRun) pageCheck {
 func (s *Sim) checkData(r *repo, c *checkRun) (pageData, error) {
 	link := s.checkLink(r, c)
 	data := pageData{
-		Title: c.name, State: link.State, Buttons: c.labels, Annotations: c.annotations,
+		Title: c.name, State: link.State, Buttons: c.labels,
 		About: link.Mark + " " + link.Note + ", by " + c.app.bot.login + " on commit " + c.headOID[:7],
 	}
 	for _, text := range []string{c.summary, c.text} {

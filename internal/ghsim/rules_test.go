@@ -116,13 +116,6 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 			github.CreateCheckRunOptions{Name: "ralph", HeadSHA: sha, Output: o})
 		return err
 	}
-	annotations := make([]*github.CheckRunAnnotation, 51)
-	for i := range annotations {
-		annotations[i] = &github.CheckRunAnnotation{
-			Path: github.String("a"), StartLine: github.Int(1), EndLine: github.Int(1), AnnotationLevel: github.String("notice"),
-			Message: github.String("m"),
-		}
-	}
 	for _, tt := range []struct {
 		name   string
 		call   func() error
@@ -207,11 +200,6 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 				Title: github.String("t"), Summary: github.String(strings.Repeat("x", 65536)),
 			})
 		}, 422, "Summary exceeds a maximum bytesize of 65535"},
-		{"too many annotations", func() error {
-			return checkRun(main, &github.CheckRunOutput{
-				Title: github.String("t"), Summary: github.String("s"), Annotations: annotations,
-			})
-		}, 422, "50"},
 		{"label by a reader", func() error { return w.AddLabel(owner, name, issue.Number, "rex", "ralph") }, 403, "triage"},
 		{"comment by a reader on a locked issue", func() error {
 			check(t, w.LockIssue(owner, name, issue.Number, "walt", true))
@@ -342,4 +330,21 @@ func TestTokensLiveForAnHour(t *testing.T) {
 	clock.Advance(2 * time.Second)
 	_, _, err = c.Repositories.Get(ctx, owner, name)
 	refused(t, err, 401, "Bad credentials")
+}
+
+func TestListsComeInPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, ghsim.Options{})
+	must[ghsim.Issue](t)(w.CreateIssue(owner, name, "ann", "Title", ""))
+	for range 3 {
+		must[ghsim.Comment](t)(w.Comment(owner, name, 1, "ann", "hello"))
+	}
+	for page, want := range []int{2, 1, 0} {
+		list, resp, err := w.gh.Issues.ListComments(t.Context(), owner, name, 1,
+			&github.IssueListCommentsOptions{ListOptions: github.ListOptions{Page: page + 1, PerPage: 2}})
+		check(t, err)
+		if len(list) != want || (resp.NextPage == 2) != (page == 0) {
+			t.Errorf("page %d: %d comments, next is %d", page+1, len(list), resp.NextPage)
+		}
+	}
 }

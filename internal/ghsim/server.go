@@ -23,9 +23,6 @@ import (
 // reported to take about 40 MB.
 const maxRequest = 45 << 20
 
-// hourlyLimit is what the rate limit headers count down from.
-const hourlyLimit = 5000
-
 // Call is one request to the REST API, the GraphQL API or git, as it was
 // answered.
 type Call struct {
@@ -339,7 +336,7 @@ func (s *Sim) answerAPI(c *call, f *fault, broken error, entry *Call, serve func
 		a.header = http.Header{}
 	}
 	maps.Copy(a.header, c.header)
-	s.dress(c, &a)
+	dress(&a)
 	if f != nil {
 		for k, v := range f.Header {
 			a.header.Set(k, v)
@@ -351,25 +348,11 @@ func (s *Sim) answerAPI(c *call, f *fault, broken error, entry *Call, serve func
 }
 
 // dress adds the headers GitHub puts on everything.
-func (s *Sim) dress(c *call, a *answer) {
+func dress(a *answer) {
 	id := randomBytes(10)
 	h := a.header
 	h.Set("X-GitHub-Request-Id", fmt.Sprintf("%X:%X:%X", id[:2], id[2:6], id[6:]))
 	h.Set("X-Content-Type-Options", "nosniff")
-	used := 0
-	if t := c.who.tok; t != nil {
-		t.used++
-		used = min(t.used, hourlyLimit)
-	}
-	resource := "core"
-	if c.URL.Path == "/api/graphql" {
-		resource = "graphql"
-	}
-	h.Set("X-RateLimit-Limit", strconv.Itoa(hourlyLimit))
-	h.Set("X-RateLimit-Used", strconv.Itoa(used))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(hourlyLimit-used))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(s.now().Truncate(time.Hour).Add(time.Hour).Unix(), 10))
-	h.Set("X-RateLimit-Resource", resource)
 }
 
 func jsonAnswer(status int, body any) answer {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 )
 
 // scale divides the sizes of hostile trees, which are whole where time and memory are measured.
@@ -37,7 +37,7 @@ func inTime(t *testing.T) (context.Context, context.CancelFunc) {
 func TestHostileTreeIsRefusedCheaply(t *testing.T) {
 	t.Parallel()
 	for name, build := range map[string]func(dir string) error{
-		"deep":  func(dir string) error { return fstreetest.Dig(dir, 100_000/scale()) },
+		"deep":  func(dir string) error { return sandboxtest.Dig(dir, 100_000/scale()) },
 		"flat":  func(dir string) error { return fill(dir, 1_000_000/scale()) },
 		"bushy": func(dir string) error { return bushy(dir, 1_000_000/scale()) },
 		"rules": func(dir string) error { return rules(dir, 1<<30/scale()) },

@@ -15,6 +15,9 @@
 //     whether the event is still true, is looked up in the worker.
 //   - What memory a request can take is bounded, whoever sends it, and so is what
 //     all of them take together. The connections are bounded by package httpd.
+//   - A command is on the first line of a comment, which begins with it ("/ralph stop"), so
+//     that nothing quoted, indented as code, fenced or said further down is one. It is plain
+//     ASCII to the byte: what merely looks like it is a comment like any other.
 //
 // To handle another event, add a function to events.go and its entry in the table of decode.go.
 package handlers

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-github/v60/github"
 
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -89,7 +88,7 @@ func (d *Decoder) issueComment(e *github.IssueCommentEvent, more extra) (Intent,
 		return nil, nil
 	}
 	command := CommandIntent{Subject: subject, Comment: comment, Text: textOf(e.GetIssue())}
-	asked, ok, problem := review.ParseCommand(comment.Body)
+	asked, ok, problem := ParseCommand(comment.Body)
 	if ok && problem != nil {
 		command.Problem = problem.Error()
 		return command, nil
@@ -98,7 +97,7 @@ func (d *Decoder) issueComment(e *github.IssueCommentEvent, more extra) (Intent,
 		command.Command = asked
 		return command, nil
 	}
-	if near, ok := review.NearCommand(comment.Body); ok {
+	if near, ok := NearCommand(comment.Body); ok {
 		command.Command, command.Problem, command.Beside = near.Command, near.Problem, near.Beside
 		return command, nil
 	}

@@ -3,7 +3,6 @@ package handlers
 import (
 	"time"
 
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/store"
 )
 
@@ -97,7 +96,7 @@ type CommandIntent struct {
 	Subject
 	Comment Comment
 	Text    Text
-	Command review.Command
+	Command Command
 	Problem string
 	// Beside: the comment says something else as well.
 	Beside bool

@@ -21,28 +21,22 @@ type Check struct {
 	StartedAt time.Time
 	// Text gives the details below the summary, in Markdown; nil is none.
 	Text func() (string, error)
-	// Annotations are what the checks say of lines.
-	Annotations []ghapp.Annotation
-}
-
-type checkRecord struct {
-	Head string `json:"head"`
 }
 
 // ShowCheck makes the run's one check run, which says on its last commit how it has ended.
 func (p *Publisher) ShowCheck(ctx context.Context, c Check, v View) error {
 	ctx = ghapp.WithPurpose(ctx, "check")
 	_, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), c.Head), nil,
-		func(ctx context.Context) (checkRecord, bool, error) {
-			found, err := p.GitHub.FindCheck(ctx, c.Head, CheckName, string(p.Run))
-			return checkRecord{Head: c.Head}, found, err
+		func(ctx context.Context) (none struct{}, found bool, err error) {
+			found, err = p.GitHub.FindCheck(ctx, c.Head, CheckName, string(p.Run))
+			return none, found, err
 		},
-		func(ctx context.Context) (checkRecord, error) {
+		func(ctx context.Context) (none struct{}, err error) {
 			in, err := p.checkInput(c, v)
 			if err != nil {
-				return checkRecord{}, err
+				return none, err
 			}
-			return checkRecord{Head: c.Head}, p.GitHub.CreateCheck(ctx, in)
+			return none, p.GitHub.CreateCheck(ctx, in)
 		})
 	return err
 }
@@ -51,7 +45,7 @@ func (p *Publisher) checkInput(c Check, v View) (in ghapp.CheckInput, err error)
 	v = p.fill(v)
 	in = ghapp.CheckInput{
 		Name: CheckName, HeadOID: c.Head, ExternalID: string(p.Run), DetailsURL: c.DetailsURL, StartedAt: c.StartedAt,
-		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v), Annotations: c.Annotations,
+		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v),
 	}
 	if !p.ByJob && !v.End.Complete() {
 		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Continue from here with new attempts"}}

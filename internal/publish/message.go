@@ -205,17 +205,6 @@ func parseTrailers(message string) map[string]string {
 	return out
 }
 
-// CostOf is what the work of a commit cost, in dollars, as its message tells; 0
-// where it does not, or where nobody of ours can have written it.
-func CostOf(message string) float64 {
-	told := parseTrailers(message)
-	cost, err := strconv.ParseFloat(told[trailerCost], 64)
-	if err != nil || told[trailerRun] == "" || !(cost > 0) || cost > maxCost {
-		return 0
-	}
-	return cost
-}
-
 // Record is what the message of a commit tells of the run that made it.
 type Record struct {
 	Run       run.ID
@@ -223,23 +212,39 @@ type Record struct {
 	Iteration int
 	CostUSD   float64
 	// Closing: it does nothing but take the progress file away.
-	Closing bool
+	Closing  bool
+	Approval Approval
 }
 
 // maxIteration is the highest number of an iteration that is believed.
 const maxIteration = 1_000_000
 
 // RecordOf reads the message of a commit; ok is false where it is not like those of
-// runs. Whoever may push to the branch can have written it.
+// runs. Whoever may push to the branch can have written it: who made the commit has to be asked of GitHub.
 func RecordOf(message string) (r Record, ok bool) {
 	told := parseTrailers(message)
-	r = Record{Run: run.ID(told[trailerRun]), TaskID: told[trailerTask], CostUSD: CostOf(message)}
+	r = Record{Run: run.ID(told[trailerRun]), TaskID: told[trailerTask]}
+	if r.Run == "" {
+		return Record{}, false
+	}
+	if cost, err := strconv.ParseFloat(told[trailerCost], 64); err == nil && 0 < cost && cost <= maxCost {
+		r.CostUSD = cost
+	}
 	if n, err := strconv.Atoi(told[trailerIteration]); err == nil && 0 < n && n <= maxIteration {
 		r.Iteration = n
 	}
 	subject, _, _ := strings.Cut(message, "\n")
 	r.Closing = subject == closingSubject
-	return r, r.Run != ""
+	if planHashRE().MatchString(told[trailerApproved]) {
+		r.Approval.Plan = told[trailerApproved]
+		if by := told[trailerApprovedBy]; loginRE().MatchString(by) {
+			r.Approval.By = by
+		}
+		if covered := told[trailerCovered]; planHashRE().MatchString(covered) {
+			r.Approval.Covered = covered
+		}
+	}
+	return r, true
 }
 
 // planHashRE is what progress.Doc.PlanSHA256 gives.
@@ -248,27 +253,6 @@ var planHashRE = strs.Lazy(`^[0-9a-f]{64}$`)
 // Approval is what a commit tells of the plan that its run had approval for; see
 // the fields of Commit. The zero value is none.
 type Approval struct{ Plan, By, Covered string }
-
-// ApprovalOf reads the approval from the message of a commit; ours is false of one
-// that is not like those of runs. Anybody can write such a message: who made the
-// commit has to be asked of GitHub.
-func ApprovalOf(message string) (a Approval, ours bool) {
-	told := parseTrailers(message)
-	if told[trailerRun] == "" {
-		return a, false
-	}
-	if !planHashRE().MatchString(told[trailerApproved]) {
-		return a, true
-	}
-	a.Plan = told[trailerApproved]
-	if by := told[trailerApprovedBy]; loginRE().MatchString(by) {
-		a.By = by
-	}
-	if covered := told[trailerCovered]; planHashRE().MatchString(covered) {
-		a.Covered = covered
-	}
-	return a, true
-}
 
 // maxCost is more than any commit's work costs, in dollars.
 const maxCost = 1e6

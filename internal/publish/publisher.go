@@ -18,50 +18,11 @@ import (
 
 // Errors that callers decide on.
 var (
-	// ErrBranchMoved: the branch is where somebody else put it, or gone. See
-	// MovedError.
-	ErrBranchMoved = errors.New("publish: somebody else moved the branch")
 	// ErrNoChange: the tree is the one that is there.
 	ErrNoChange = errors.New("publish: nothing to commit")
 	// ErrForeignPR: the pull request was not opened by this App.
 	ErrForeignPR = errors.New("publish: the pull request is not ours")
 )
-
-// MovedError says where a branch was expected and where it is. It is
-// ErrBranchMoved.
-type MovedError struct {
-	Branch string
-	Want   string
-	// Head is where the branch is, "" if it is gone.
-	Head string
-}
-
-// Error implements error.
-func (e *MovedError) Error() string {
-	if e.Head == "" {
-		return fmt.Sprintf("branch %s is gone, expected it at %s", e.Branch, e.Want)
-	}
-	return fmt.Sprintf("branch %s is at %s, expected it at %s", e.Branch, e.Head, e.Want)
-}
-
-// Is makes it ErrBranchMoved.
-func (e *MovedError) Is(target error) bool { return target == ErrBranchMoved }
-
-// CommitError says that GitHub made a commit which is not what was asked for:
-// its cause is ghapp.ErrTreeMismatch or ghapp.ErrUnverified. Repeating does not
-// help; a person has to look.
-type CommitError struct {
-	// OID is the commit. OnBranch says whether the branch points at it.
-	OID      string
-	OnBranch bool
-	Err      error
-}
-
-// Error implements error.
-func (e *CommitError) Error() string { return fmt.Sprintf("commit %s: %v", e.OID, e.Err) }
-
-// Unwrap gives the cause.
-func (e *CommitError) Unwrap() error { return e.Err }
 
 // Publisher publishes for one run on one issue. Its methods may be repeated at
 // will; they must not run side by side for the same run, which has one driver.
@@ -112,8 +73,8 @@ type branchRecord struct {
 // again returns the commit that is there.
 //
 // Beside the errors of ghapp (see ghapp.Classify for whether to come back):
-// *loop.Rejection, ErrNoChange, ErrBranchMoved and *CommitError, none of which
-// goes away by repeating. ghapp.ErrStale while the branch is at c.Base means
+// *loop.Rejection, ErrNoChange, loop.ErrBranchMoved and *loop.Halt, where the branch is gone or GitHub made
+// another commit than was asked for. None of them goes away by repeating. ghapp.ErrStale while the branch is at c.Base means
 // that GitHub's replicas lag: come back.
 func (p *Publisher) LandCommit(ctx context.Context, c Commit) (loop.Landed, error) {
 	ctx = ghapp.WithPurpose(ctx, "commit")
@@ -172,12 +133,13 @@ func (p *Publisher) commit(ctx context.Context, c Commit, first bool) (loop.Land
 	}
 	if err != nil {
 		if errors.Is(err, ghapp.ErrUnverified) || errors.Is(err, ghapp.ErrTreeMismatch) {
-			return loop.Landed{}, &CommitError{OID: made.OID, Err: err}
+			return loop.Landed{}, untrusted(made.OID, "the branch was not moved", err)
 		}
 		// The commit may have landed all the same, or the branch be gone.
 		switch class, _ := ghapp.Classify(err); class {
 		case ghapp.Stale, ghapp.Transient, ghapp.NotFound:
-			if rec, ok, lookErr := p.adopt(ctx, c, first); ok || errors.Is(lookErr, ErrBranchMoved) {
+			rec, ok, lookErr := p.adopt(ctx, c, first)
+			if _, halt := errors.AsType[*loop.Halt](lookErr); ok || halt || errors.Is(lookErr, loop.ErrBranchMoved) {
 				return rec, lookErr
 			}
 		}
@@ -193,18 +155,22 @@ func (p *Publisher) send(ctx context.Context, in request) (ghapp.Commit, error) 
 	return p.GitHub.CreateCommitGitData(ctx, in.GitDataInput)
 }
 
+const onBranch = "the branch now points at it: check it before you build on it"
+
+// untrusted stops for a commit of GitHub's that is not what was asked for: a person has to look.
+func untrusted(oid, where string, why error) error {
+	return &loop.Halt{Reason: run.EndAwaitingPerson,
+		Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: commit %s: %v", where, oid, why)}
+}
+
 // check holds a commit that is on the branch against what was asked for.
 func (p *Publisher) check(c Commit, made ghapp.Commit) (loop.Landed, error) {
 	switch {
 	case made.TreeOID != c.Tree:
-		return loop.Landed{}, &CommitError{
-			OID: made.OID, OnBranch: true,
-			Err: fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch),
-		}
+		return loop.Landed{}, untrusted(made.OID, onBranch,
+			fmt.Errorf("tree is %s, want %s: %w", made.TreeOID, c.Tree, ghapp.ErrTreeMismatch))
 	case !made.Verified:
-		return loop.Landed{}, &CommitError{
-			OID: made.OID, OnBranch: true, Err: fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason),
-		}
+		return loop.Landed{}, untrusted(made.OID, onBranch, fmt.Errorf("%w (%s)", ghapp.ErrUnverified, made.VerifyReason))
 	}
 	headline, _ := split(p.Mask, c)
 	return loop.Landed{OID: made.OID, Tree: made.TreeOID, Subject: headline, TaskID: c.TaskID, Verified: new(true)}, nil
@@ -213,7 +179,7 @@ func (p *Publisher) check(c Commit, made ghapp.Commit) (loop.Landed, error) {
 // adopt looks whether the head of the branch is the commit that c asks for: on
 // top of c.Base, by the App, with the trailers of c. A branch that is still at
 // c.Base holds none, nor does one that is not there before the run's first commit; any other head is
-// a MovedError.
+// loop.ErrBranchMoved.
 func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (loop.Landed, bool, error) {
 	branch := p.Branch
 	ref, err := p.GitHub.Branch(ctx, branch)
@@ -221,7 +187,7 @@ func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (loop.Lande
 		if first {
 			return loop.Landed{}, false, nil
 		}
-		return loop.Landed{}, false, &MovedError{Branch: branch, Want: c.Base}
+		return loop.Landed{}, false, &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", branch)}
 	}
 	if err != nil {
 		return loop.Landed{}, false, err
@@ -238,7 +204,8 @@ func (p *Publisher) adopt(ctx context.Context, c Commit, first bool) (loop.Lande
 		return loop.Landed{}, false, err
 	}
 	if head.Author.ID != bot || !slices.Equal(head.Parents, []string{c.Base}) || !sameCommit(p.Mask, head.Message, c) {
-		return loop.Landed{}, false, &MovedError{Branch: branch, Want: c.Base, Head: ref.OID}
+		return loop.Landed{}, false, fmt.Errorf("branch %s is at %s, expected it at %s: %w", branch, ref.OID, c.Base,
+			loop.ErrBranchMoved)
 	}
 	rec, err := p.check(c, head)
 	return rec, err == nil, err

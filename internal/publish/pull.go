@@ -16,17 +16,13 @@ type prRecord struct {
 	Number int `json:"number"`
 }
 
-// EnsurePR returns the run's pull request: the one of the given number, or
-// else the open one that the App itself has from the issue's branch, or else a
+// EnsurePR returns the run's pull request: the open one that the App itself has from the issue's branch, or else a
 // new one, which is a draft. It does not bring an existing one
 // up to date, and does not open a new one beside one that was closed: see its
 // State. Where somebody else has one open from the branch, or GitHub does not let
 // us open one, it is a *run.UserError.
-func (p *Publisher) EnsurePR(ctx context.Context, number int, v View) (ghapp.PR, error) {
+func (p *Publisher) EnsurePR(ctx context.Context, v View) (ghapp.PR, error) {
 	ctx = ghapp.WithPurpose(ctx, "pr")
-	if number > 0 {
-		return p.ReadPR(ctx, number)
-	}
 	v = p.fill(v)
 	head := p.Branch
 	var got ghapp.PR
@@ -68,10 +64,6 @@ func (p *Publisher) ReadPR(ctx context.Context, number int) (ghapp.PR, error) {
 	if err != nil {
 		return ghapp.PR{}, err
 	}
-	return p.own(ctx, pr)
-}
-
-func (p *Publisher) own(ctx context.Context, pr ghapp.PR) (ghapp.PR, error) {
 	ours, err := p.GitHub.Ours(ctx, pr.Author)
 	if err != nil {
 		return ghapp.PR{}, err
@@ -111,7 +103,7 @@ func (p *Publisher) UpdatePR(ctx context.Context, pr ghapp.PR, v View) (ghapp.PR
 	if body == pr.Body {
 		return pr, nil
 	}
-	if err := p.GitHub.UpdatePR(ghapp.WithPurpose(ctx, "pr-body"), pr.Number, nil, &body); err != nil {
+	if err := p.GitHub.UpdatePR(ghapp.WithPurpose(ctx, "pr-body"), pr.Number, body); err != nil {
 		return pr, err
 	}
 	pr.Body = body

@@ -29,7 +29,7 @@ func started(t *testing.T) (*world, *publish.Publisher, ghapp.PR, publish.View) 
 			{ID: "T1", Title: "Do step 1", Status: run.TaskDone}, {ID: "T2", Title: "Do step 2", Status: run.TaskOpen},
 		},
 	}
-	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), 0, v)), v
+	return w, p, get[ghapp.PR](t)(p.EnsurePR(t.Context(), v)), v
 }
 
 func (w *world) pr(t *testing.T, number int) ghsim.PR {
@@ -80,13 +80,11 @@ func TestPullRequestLife(t *testing.T) {
 	if !strings.Contains(got.Body, "- [x] T1 Do step 1 ·") || !strings.Contains(got.Body, ")\n- [ ] T2 Do step 2\n") || strings.Contains(got.Body, "Closes") {
 		t.Errorf("body:\n%s", got.Body)
 	}
-	for _, number := range []int{0, pr.Number} {
-		if again := get[ghapp.PR](t)(p.EnsurePR(ctx, number, v)); again.Number != pr.Number {
-			t.Errorf("another pull request: %d", again.Number)
-		}
+	if again := get[ghapp.PR](t)(p.EnsurePR(ctx, v)); again.Number != pr.Number {
+		t.Errorf("another pull request: %d", again.Number)
 	}
 	// A later run goes on with the same pull request.
-	if again := get[ghapp.PR](t)(w.publisher("r-2").EnsurePR(ctx, 0, v)); again.Number != pr.Number {
+	if again := get[ghapp.PR](t)(w.publisher("r-2").EnsurePR(ctx, v)); again.Number != pr.Number {
 		t.Errorf("a later run opened %d", again.Number)
 	}
 
@@ -142,11 +140,8 @@ func TestClosedPullRequest(t *testing.T) {
 	t.Parallel()
 	w, p, pr, v := started(t)
 	check(t, w.CloseIssue(owner, name, pr.Number, "walt"))
-	for _, number := range []int{0, pr.Number} {
-		got := get[ghapp.PR](t)(p.EnsurePR(t.Context(), number, v))
-		if got.Number != pr.Number || got.State != "closed" {
-			t.Errorf("beside a closed one: %+v", got)
-		}
+	if got := get[ghapp.PR](t)(p.EnsurePR(t.Context(), v)); got.Number != pr.Number || got.State != "closed" {
+		t.Errorf("beside a closed one: %+v", got)
 	}
 	v.End = run.EndAllTasksComplete
 	if got := get[ghapp.PR](t)(finish(t.Context(), p, pr.Number, v)); got.State != "closed" {
@@ -162,10 +157,7 @@ func TestForeignPullRequest(t *testing.T) {
 	other.Issue = get[ghsim.Issue](t)(w.CreateIssue(owner, name, "walt", "Another", "x")).Number
 	other.Branch = run.Branch(other.Issue)
 	get[loop.Landed](t)(other.LandCommit(t.Context(), w.proposal(t, w.head(t, "main"), 1, file("z", "1"))))
-	foreign := get[ghapp.PR](t)(other.EnsurePR(t.Context(), 0, v))
-	if _, err := p.EnsurePR(t.Context(), foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
-		t.Errorf("ensure: %v", err)
-	}
+	foreign := get[ghapp.PR](t)(other.EnsurePR(t.Context(), v))
 	if _, _, err := update(t.Context(), p, foreign.Number, v); !errors.Is(err, publish.ErrForeignPR) {
 		t.Errorf("update: %v", err)
 	}

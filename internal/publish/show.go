@@ -192,7 +192,7 @@ const MaxRefusals = 3
 // showCheck shows on the run's last commit how it has ended.
 func (p *Publisher) showCheck(ctx context.Context, pub *Publisher, s loop.State, v View, pr ghapp.PR) error {
 	err := pub.ShowCheck(ctx, Check{
-		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords, Annotations: p.annotations(ctx, s),
+		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords,
 	}, v)
 	what := "the check run was not made"
 	if ghapp.ChecksRefused(err) {
@@ -274,7 +274,7 @@ func (p *Publisher) pullRequest(ctx context.Context, pub *Publisher, s loop.Stat
 	case s.PullRequest != nil:
 		return ghapp.PR{}, nil
 	case len(s.Commits) > 0 || s.Closing != nil:
-		return pub.EnsurePR(ctx, 0, v)
+		return pub.EnsurePR(ctx, v)
 	case s.Head == s.Base:
 		return ghapp.PR{}, nil
 	}

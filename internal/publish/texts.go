@@ -466,29 +466,11 @@ func (p *Publisher) explainNotOpened(ctx context.Context, branch string, err err
 
 // explainNotLanded is why something did not land, in the words of the loop.
 func explainNotLanded(err error) error {
-	var moved *MovedError
-	var odd *CommitError
-	var byPerson *run.UserError
-	switch {
-	case errors.As(err, &byPerson):
-		return err
-	case errors.As(err, &moved) && moved.Head == "":
-		return &loop.Halt{Reason: run.EndCancelled, Detail: fmt.Sprintf("the branch %s was deleted", moved.Branch)}
-	case errors.Is(err, ErrBranchMoved):
-		return loop.ErrBranchMoved
-	case errors.As(err, &odd):
-		where := "the branch was not moved"
-		if odd.OnBranch {
-			where = "the branch now points at it: check it before you build on it"
-		}
-		return &loop.Halt{Reason: run.EndAwaitingPerson,
-			Detail: fmt.Sprintf("GitHub made a commit that cannot be trusted, and %s: %v", where, odd)}
-	case ghapp.Refused(err):
-		return &loop.Halt{Reason: run.EndAwaitingPerson,
-			Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
-	default:
+	if _, ok := errors.AsType[*run.UserError](err); ok || !ghapp.Refused(err) {
 		return err
 	}
+	return &loop.Halt{Reason: run.EndAwaitingPerson,
+		Detail: fmt.Sprintf("GitHub does not let the App commit here; the branch was not moved: %v", err)}
 }
 
 // explainNoBranch is why GitHub does not make the branch, where another branch is in its way.

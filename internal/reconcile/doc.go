@@ -19,6 +19,9 @@
 //     it in: never twice, and never not at all.
 //   - What was said counts only if its author could write when it was said and can now, or
 //     is a bot that the server listens to, and as it was when it was written.
+//   - Words of people who may not write are quoted where one who may asks for them to be
+//     followed, and only those that were there then. Two people who want different things of
+//     the same lines are not decided between.
 //   - Bots and checks alone bring work three times in a row at most; then a person has to
 //     look. Of checks only what failed on the head counts, and once the run has ended.
 //   - A person's permission is asked of GitHub when the run is made and again before each

@@ -16,7 +16,6 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/publish"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 	"github.com/org/ralph-action/internal/strs"
@@ -219,7 +218,7 @@ func (r *Reconciler) readThreads(ctx context.Context, row store.Run, s loop.Stat
 			h.settle(in, store.InputDone, "looked at")
 		}
 	}
-	var threads []review.Thread
+	var threads []thread
 	inputs := map[string][]store.Input{} // those that are pending, by conversation
 	for _, t := range conv.Threads {
 		var news []store.Input
@@ -242,30 +241,30 @@ func (r *Reconciler) readThreads(ctx context.Context, row store.Run, s loop.Stat
 	for _, in := range fresh {
 		h.settle(in, store.InputRefused, "the conversation is gone")
 	}
-	for _, d := range review.Decide(threads) {
+	for _, d := range decideThreads(threads) {
 		r.addDecision(row, d, threads, inputs[d.Thread.ID], h)
 	}
 	return nil
 }
 
 // addDecision puts a decision into the words of the run.
-func (r *Reconciler) addDecision(row store.Run, d review.Decision, threads []review.Thread, news []store.Input, h *digest) {
+func (r *Reconciler) addDecision(row store.Run, d decision, threads []thread, news []store.Input, h *digest) {
 	l := loop.Heard{Feedback: loop.Feedback{Key: d.Thread.ID, Comment: d.Thread.Root, Where: where(d.Thread),
 		By: d.By.Login, Why: d.Why}}
 	if n := len(d.Thread.Comments); n > 0 {
 		l.Last = d.Thread.Comments[n-1].ID
 	}
 	switch d.Handling {
-	case review.Nothing, review.Wait:
+	case handleNothing, handleWait:
 		return
-	case review.Drop:
+	case handleDrop:
 		l.Standing = loop.FeedbackDropped
-	case review.Ask:
+	case handleAsk:
 		l.Standing = loop.FeedbackAsked
 		h.questions = append(h.questions, r.question(row, d, threads))
 		h.list = append(h.list, l)
 		return // what was said is looked at again once somebody has decided
-	case review.Work:
+	case handleWork:
 		l.Standing = loop.FeedbackTask
 		if l.As = d.With; l.As == "" {
 			l.Task, l.Quote = d.Task, d.Quote
@@ -283,15 +282,15 @@ func (r *Reconciler) addDecision(row store.Run, d review.Decision, threads []rev
 	h.list = append(h.list, l)
 }
 
-func where(t review.Thread) string {
+func where(t thread) string {
 	if len(t.Comments) == 0 {
-		return review.Where(t.Path, 0, 0)
+		return linesOf(t.Path, 0, 0)
 	}
-	return review.Where(t.Path, t.Comments[0].Start, t.Comments[0].Line)
+	return linesOf(t.Path, t.Comments[0].Start, t.Comments[0].Line)
 }
 
 // question is what people have to decide about a conversation.
-func (r *Reconciler) question(row store.Run, d review.Decision, threads []review.Thread) question {
+func (r *Reconciler) question(row store.Run, d decision, threads []thread) question {
 	url := func(id string) string {
 		for _, t := range threads {
 			if t.ID == id {
@@ -312,8 +311,8 @@ func (r *Reconciler) question(row store.Run, d review.Decision, threads []review
 
 // reviewThread is a conversation with what is known of the comments in it: each as it
 // was when it was written. What its author has changed since counts for nothing.
-func (r *Reconciler) reviewThread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (review.Thread, error) {
-	out := review.Thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
+func (r *Reconciler) reviewThread(ctx context.Context, row store.Run, s loop.State, t ghapp.Thread) (thread, error) {
+	out := thread{ID: t.ID, Path: t.Path, Resolved: t.Resolved, Outdated: t.Outdated}
 	if len(t.Comments) > 0 {
 		out.Root = t.Comments[0]
 	}
@@ -338,8 +337,8 @@ func (r *Reconciler) reviewThread(ctx context.Context, row store.Run, s loop.Sta
 		if err != nil {
 			return out, err
 		}
-		out.Comments = append(out.Comments, review.Comment{
-			ID: id, By: review.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may,
+		out.Comments = append(out.Comments, comment{
+			ID: id, By: loop.Person{Login: in.Author, ID: in.AuthorID}, Text: in.Text, MayWrite: may,
 			Fresh: in.State == store.InputPending,
 			Start: d.StartLine, Line: d.Line, Hunk: d.DiffHunk,
 		})
@@ -360,12 +359,12 @@ func (r *Reconciler) readReview(ctx context.Context, row store.Run, in store.Inp
 	text, _ := plan.Sanitize(in.Text)
 	text = strings.TrimSpace(text)
 	l := loop.Heard{Feedback: loop.Feedback{Key: in.Source, By: in.Author, Standing: loop.FeedbackTask}}
-	c, commanded, problem := review.ParseCommand(in.Text)
+	c, commanded, problem := handlers.ParseCommand(in.Text)
 	switch {
 	case !may:
 		h.settle(in, store.InputRefused, string(delivery.DeniedRole))
 		return nil
-	case commanded && problem == nil && c.Verb == review.VerbDo:
+	case commanded && problem == nil && c.Verb == handlers.VerbDo:
 		asked, _ := plan.Sanitize(c.Text)
 		l.Task = run.Task{Title: strings.TrimSpace(asked), Priority: 1}
 	case d.Verdict == "changes_requested" && text != "" && !commanded:

@@ -14,7 +14,6 @@ import (
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/handlers"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/review"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -104,13 +103,13 @@ func (r *Reconciler) wish(in store.Input) (delivery.CommandDetail, loop.Wish, er
 	}
 	w := loop.Wish{By: loop.Person{Login: in.Author, ID: in.AuthorID}, TaskID: d.Command.Task}
 	switch d.Command.Verb { //nolint:exhaustive // no other is left to a run
-	case review.VerbDo:
+	case handlers.VerbDo:
 		w.Kind, w.Task = loop.WishAdd, run.Task{Title: d.Command.Text}
-	case review.VerbSkip:
+	case handlers.VerbSkip:
 		w.Kind = loop.WishSkip
-	case review.VerbRetry:
+	case handlers.VerbRetry:
 		w.Kind = loop.WishRetry
-	case review.VerbBudget:
+	case handlers.VerbBudget:
 		w.Kind, w.USD, w.CapUSD = loop.WishBudget, d.Command.USD, r.cfg.Limits(run.Limits{}).BudgetUSD
 	default:
 		return d, w, fmt.Errorf("command %s is none that a run takes in: %q", in.Source, d.Command.Verb)

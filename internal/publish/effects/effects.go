@@ -152,16 +152,10 @@ func Do[T any](
 	}
 	if row.Status == store.EffectDone {
 		var done T
-		derr := json.Unmarshal(row.Result, &done)
-		if derr == nil {
-			return done, nil
+		if err := json.Unmarshal(row.Result, &done); err != nil {
+			return zero, fmt.Errorf("decode result of %s: %w", key, err)
 		}
-		// Another version has stored it. It happened, so it can be found; it is not repeated.
-		found, ok, err := find(ctx)
-		if err == nil && !ok {
-			err = fmt.Errorf("decode result of %s: %w", key, derr)
-		}
-		return found, err
+		return done, nil
 	}
 	result, err := obtain(ctx, row.Fresh, find, act)
 	if err != nil {

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/org/ralph-action/internal/publish/effects"
@@ -27,7 +25,6 @@ type crash string
 
 // memory is a store with state that can die before or after each write.
 type memory struct {
-	mu   sync.Mutex
 	rows map[string]store.Effect
 	keys []string // in the order they were intended
 	die  func(point string)
@@ -40,8 +37,6 @@ func newMemory() *memory {
 func (m *memory) BeginEffect(
 	_ context.Context, key string, id run.ID, kind string, intent []byte, now time.Time,
 ) (store.Effect, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.die("before intent")
 	if row, ok := m.rows[key]; ok {
 		row.Fresh = false
@@ -56,8 +51,6 @@ func (m *memory) BeginEffect(
 }
 
 func (m *memory) FinishEffect(_ context.Context, key string, result []byte) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.die("before result")
 	row, ok := m.rows[key]
 	if !ok {
@@ -72,8 +65,6 @@ func (m *memory) FinishEffect(_ context.Context, key string, result []byte) erro
 }
 
 func (m *memory) Effects(_ context.Context, id run.ID) ([]store.Effect, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	var out []store.Effect
 	for _, key := range m.keys {
 		if m.rows[key].Run == id {
@@ -212,26 +203,6 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestResultOfAnotherVersion: a result that cannot be read is of an effect that happened.
-// It is looked for, and never repeated.
-func TestResultOfAnotherVersion(t *testing.T) {
-	t.Parallel()
-	for _, there := range []bool{true, false} {
-		m := newMemory()
-		r, key := effects.Runner{Store: m}, effects.PR("r1", "o/r", "ralph/7")
-		act := func(context.Context) (int, error) { return 7, nil }
-		if _, err := effects.Do(t.Context(), r, key, nil, nil, act); err != nil {
-			t.Fatal(err)
-		}
-		got, err := effects.Do(t.Context(), r, key, nil,
-			func(context.Context) (string, bool, error) { return "seven", there, nil },
-			func(context.Context) (string, error) { t.Error("repeated"); return "", nil })
-		if there && (got != "seven" || err != nil) || !there && err == nil {
-			t.Errorf("there %v: %q, %v", there, got, err)
-		}
-	}
-}
-
 // TestGivingUpKeepsTheRecord ends the context while acting: the effect is out
 // there and must be recorded.
 func TestGivingUpKeepsTheRecord(t *testing.T) {
@@ -258,30 +229,4 @@ func (c contextual) FinishEffect(ctx context.Context, key string, result []byte)
 		return err
 	}
 	return c.memory.FinishEffect(ctx, key, result)
-}
-
-// TestDone gives what is recorded as done, and nothing of another kind or run.
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	got := []string{
-		effects.Comment("r1", "o/r", 7, "ended").String(),
-		effects.Branch("r1", "o/r", "ralph/7").String(),
-		effects.Commit("r1", 3, "4b825dc").String(),
-		effects.PR("r1", "o/r", "ralph/7").String(),
-		effects.Ready("r1", "o/r", 8).String(),
-		effects.Label("r1", "o/r", 7, "ralph:done").String(),
-		effects.Check("r1", "o/r", "4b825dc").String(),
-	}
-	want := []string{
-		"comment:r1:o/r#7:ended",
-		"branch:r1:o/r:ralph/7",
-		"commit:r1:3:4b825dc",
-		"pr:r1:o/r:ralph/7",
-		"ready:r1:o/r#8",
-		"label:r1:o/r#7:ralph:done",
-		"check:r1:o/r@4b825dc",
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
 }

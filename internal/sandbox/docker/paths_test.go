@@ -18,10 +18,10 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/org/ralph-action/internal/fstree"
-	"github.com/org/ralph-action/internal/fstree/fstreetest"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 	"github.com/org/ralph-action/internal/sandbox/internal/rundir"
+	"github.com/org/ralph-action/internal/sandbox/sandboxtest"
 	"github.com/org/ralph-action/internal/sandbox/shim"
 )
 
@@ -110,7 +110,7 @@ func TestOwnTakesEveryName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad\xff")
-	if err := errors.Join(os.Mkdir(bad, 0o700), fstreetest.Dig(dir, 5000)); err != nil {
+	if err := errors.Join(os.Mkdir(bad, 0o700), sandboxtest.Dig(dir, 5000)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = fstree.RemoveAll(dir) })

@@ -48,6 +48,7 @@ func Main(m *testing.M, open func() (sandbox.Sandbox, error)) int {
 //	escape FILE    the same in a session of its own, after this process ended
 //	talk ADDR TEXT send TEXT to ADDR, close that direction, print the answer
 //	hunt PREY      try to reach what it should not, print what it did
+//	hijacked WHAT  try what a hijacked agent would, print what came of it
 //	nothing        end
 func Play(args []string) int {
 	switch {
@@ -64,6 +65,8 @@ func Play(args []string) int {
 		return talk(args[2], args[3])
 	case len(args) == 3 && args[1] == "hunt":
 		return hunt(args[2])
+	case len(args) > 2 && args[1] == "hijacked":
+		return hijacked(args[2:])
 	case len(args) == 2 && args[1] == "nothing":
 		return 0
 	default:

@@ -1,4 +1,4 @@
-package review
+package handlers
 
 import (
 	"fmt"

@@ -1,5 +1,4 @@
-// Package fstreetest makes directories that are hard to walk.
-package fstreetest
+package sandboxtest
 
 import (
 	"os"
@@ -9,9 +8,6 @@ import (
 
 	"github.com/org/ralph-action/internal/fstree"
 )
-
-// Name is the name of each directory that Dig makes.
-const Name = "d"
 
 // Dig nests directories below dir, deeper than any path can name, with a file
 // at the bottom.
@@ -36,8 +32,8 @@ func Dig(dir string, depth int) error {
 
 func deeper(parent *os.File) (*os.File, error) {
 	defer func() { _ = parent.Close() }()
-	if err := unix.Mkdirat(int(parent.Fd()), Name, 0o700); err != nil {
+	if err := unix.Mkdirat(int(parent.Fd()), "d", 0o700); err != nil {
 		return nil, err
 	}
-	return fstree.OpenDirAt(parent, Name)
+	return fstree.OpenDirAt(parent, "d")
 }

@@ -1,4 +1,4 @@
-package review_test
+package handlers_test
 
 import (
 	"os"
@@ -8,31 +8,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/org/ralph-action/internal/review"
+	"github.com/org/ralph-action/internal/handlers"
 )
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	for body, want := range map[string]review.Command{
-		"/ralph":                         {Verb: review.VerbHelp},
-		"/ralph help":                    {Verb: review.VerbHelp},
-		"/ralph \t":                      {Verb: review.VerbHelp},
-		"/ralph plan":                    {Verb: review.VerbPlan},
-		"/ralph start\r\n\r\nThank you!": {Verb: review.VerbStart},
-		"/ralph stop\nplease":            {Verb: review.VerbStop},
-		"/ralph\tresume  ":               {Verb: review.VerbResume},
-		"/ralph STATUS":                  {Verb: review.VerbStatus},
-		"/ralph retry":                   {Verb: review.VerbRetry},
-		"/ralph retry t3":                {Verb: review.VerbRetry, Task: "T3"},
-		"/ralph skip T03":                {Verb: review.VerbSkip, Task: "T3"},
-		"/ralph approve":                 {Verb: review.VerbApprove},
-		"/ralph approve 1A2B3C4":         {Verb: review.VerbApprove, Hash: "1a2b3c4"},
-		"/ralph budget +5":               {Verb: review.VerbBudget, USD: 5},
-		"/ralph budget +$2.505":          {Verb: review.VerbBudget, USD: 2.51},
-		"/ralph do  Greet\tعالم too 👩‍🚀":      {Verb: review.VerbDo, Text: "Greet عالم too 👩‍🚀"},
-		"/ralph do say \"/ralph stop\" twice": {Verb: review.VerbDo, Text: `say "/ralph stop" twice`},
+	for body, want := range map[string]handlers.Command{
+		"/ralph":                         {Verb: handlers.VerbHelp},
+		"/ralph help":                    {Verb: handlers.VerbHelp},
+		"/ralph \t":                      {Verb: handlers.VerbHelp},
+		"/ralph plan":                    {Verb: handlers.VerbPlan},
+		"/ralph start\r\n\r\nThank you!": {Verb: handlers.VerbStart},
+		"/ralph stop\nplease":            {Verb: handlers.VerbStop},
+		"/ralph\tresume  ":               {Verb: handlers.VerbResume},
+		"/ralph STATUS":                  {Verb: handlers.VerbStatus},
+		"/ralph retry":                   {Verb: handlers.VerbRetry},
+		"/ralph retry t3":                {Verb: handlers.VerbRetry, Task: "T3"},
+		"/ralph skip T03":                {Verb: handlers.VerbSkip, Task: "T3"},
+		"/ralph approve":                 {Verb: handlers.VerbApprove},
+		"/ralph approve 1A2B3C4":         {Verb: handlers.VerbApprove, Hash: "1a2b3c4"},
+		"/ralph budget +5":               {Verb: handlers.VerbBudget, USD: 5},
+		"/ralph budget +$2.505":          {Verb: handlers.VerbBudget, USD: 2.51},
+		"/ralph do  Greet\tعالم too 👩‍🚀":      {Verb: handlers.VerbDo, Text: "Greet عالم too 👩‍🚀"},
+		"/ralph do say \"/ralph stop\" twice": {Verb: handlers.VerbDo, Text: `say "/ralph stop" twice`},
 	} {
-		got, ok, err := review.ParseCommand(body)
+		got, ok, err := handlers.ParseCommand(body)
 		if err != nil || !ok {
 			t.Errorf("%q: %t, %v", body, ok, err)
 		}
@@ -69,7 +69,7 @@ func TestNoCommand(t *testing.T) {
 		"text\u2028/ralph stop", // a line to some, not to us
 		"text\r/ralph stop",
 	} {
-		if c, ok, err := review.ParseCommand(body); ok || err != nil || c != (review.Command{}) {
+		if c, ok, err := handlers.ParseCommand(body); ok || err != nil || c != (handlers.Command{}) {
 			t.Errorf("%q was read as %+v, %t, %v", body, c, ok, err)
 		}
 	}
@@ -105,8 +105,8 @@ func TestMeantAsCommand(t *testing.T) {
 		"/ralph budget +1.2.3":                   "`/ralph budget +5`",
 		"/ralph do " + strings.Repeat("a", 2000): "too long",
 	} {
-		c, ok, err := review.ParseCommand(body)
-		if !ok || err == nil || !strings.Contains(err.Error(), want) || c != (review.Command{}) {
+		c, ok, err := handlers.ParseCommand(body)
+		if !ok || err == nil || !strings.Contains(err.Error(), want) || c != (handlers.Command{}) {
 			t.Errorf("%.60q: %+v, %t, %v; want %q", body, c, ok, err, want)
 		}
 	}
@@ -119,8 +119,8 @@ func TestUsagesAreCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range review.Usages() {
-		c, ok, err := review.ParseCommand(strings.ReplaceAll(u.Form, "<text>", "text"))
+	for _, u := range handlers.Usages() {
+		c, ok, err := handlers.ParseCommand(strings.ReplaceAll(u.Form, "<text>", "text"))
 		if err != nil || !ok || c.Verb != u.Verb {
 			t.Errorf("%s: %+v, %v", u.Form, c, err)
 		}
@@ -131,15 +131,15 @@ func TestUsagesAreCommands(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, u := range review.Usages() {
+	for _, u := range handlers.Usages() {
 		f.Add(u.Form)
 	}
 	f.Add("/ralph budget +$5.55\r\n> /ralph stop")
 	f.Add("/ralph approve 1a2b3c4d")
 	f.Fuzz(func(t *testing.T, body string) {
-		c, ok, err := review.ParseCommand(body)
+		c, ok, err := handlers.ParseCommand(body)
 		switch {
-		case !ok && (err != nil || c != (review.Command{})):
+		case !ok && (err != nil || c != (handlers.Command{})):
 			t.Errorf("%q is none, and %+v, %v", body, c, err)
 		case ok && !strings.HasPrefix(body, "/ralph"):
 			t.Errorf("%q was taken for a command", body)
@@ -152,7 +152,7 @@ func FuzzParse(f *testing.F) {
 		}
 		// What stands on other lines makes no difference.
 		first, _, _ := strings.Cut(body, "\n")
-		if again, sameOK, _ := review.ParseCommand(first); again != c || sameOK != ok {
+		if again, sameOK, _ := handlers.ParseCommand(first); again != c || sameOK != ok {
 			t.Errorf("%q: %+v on its own, %+v with what follows", first, again, c)
 		}
 	})

@@ -1,4 +1,4 @@
-package review
+package reconcile
 
 import (
 	"cmp"
@@ -6,14 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/org/ralph-action/internal/handlers"
+	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
 
-// MaxRounds is how often one conversation may bring work without somebody asking
+// maxThreadRounds is how often one conversation may bring work without somebody asking
 // for it by a command.
-const MaxRounds = 3
+const maxThreadRounds = 3
 
 const (
 	// maxQuote bounds what is quoted of one conversation, in bytes.
@@ -24,16 +26,10 @@ const (
 	maxCriterion = 600
 )
 
-// Person is somebody who says something.
-type Person struct {
-	Login string
-	ID    int64
-}
-
-// Comment is one in a conversation, as it was when it was written.
-type Comment struct {
+// comment is one in a conversation, as it was when it was written.
+type comment struct {
 	ID   int64
-	By   Person
+	By   loop.Person
 	Text string
 	// MayWrite: its author may have the bot act.
 	MayWrite bool
@@ -45,8 +41,8 @@ type Comment struct {
 	Hunk string
 }
 
-// Thread is a conversation on lines of a pull request.
-type Thread struct {
+// thread is a conversation on lines of a pull request.
+type thread struct {
 	ID   string
 	Path string
 	// Resolved and Outdated are GitHub's words.
@@ -59,34 +55,34 @@ type Thread struct {
 	// Comments are those whose text is known, oldest first. Root is the id of the
 	// one that opened it, which may not be among them.
 	Root     int64
-	Comments []Comment
+	Comments []comment
 }
 
-// Handling is what is to be done about a conversation.
-type Handling string
+// handling is what is to be done about a conversation.
+type handling string
 
 // The ways to handle one.
 const (
-	// Nothing new was said by anybody who may.
-	Nothing Handling = ""
-	// Work: an agent is to do what it says.
-	Work Handling = "work"
-	// Drop: it no longer stands.
-	Drop Handling = "drop"
-	// Ask: people have to decide first.
-	Ask Handling = "ask"
-	// Wait: it is of somebody who may not; one who may can ask for it.
-	Wait Handling = "wait"
+	// handleNothing: nothing new was said by anybody who may.
+	handleNothing handling = ""
+	// handleWork: an agent is to do what it says.
+	handleWork handling = "work"
+	// handleDrop: it no longer stands.
+	handleDrop handling = "drop"
+	// handleAsk: people have to decide first.
+	handleAsk handling = "ask"
+	// handleWait: it is of somebody who may not; one who may can ask for it.
+	handleWait handling = "wait"
 )
 
-// Decision is what is to be done about one conversation.
-type Decision struct {
-	Thread   Thread
-	Handling Handling
+// decision is what is to be done about one conversation.
+type decision struct {
+	Thread   thread
+	Handling handling
 	// Why says so in a few words, where there is no work.
 	Why string
 	// By is who asked for it last.
-	By Person
+	By loop.Person
 	// Task is the work, and Quote the whole of what was said.
 	Task  run.Task
 	Quote string
@@ -100,12 +96,12 @@ type Decision struct {
 	wish        string
 }
 
-// Decide says what is to be done about each of the conversations, in their
+// decideThreads says what is to be done about each of the conversations, in their
 // order.
-func Decide(threads []Thread) []Decision {
-	all := make([]Decision, 0, len(threads))
+func decideThreads(threads []thread) []decision {
+	all := make([]decision, 0, len(threads))
 	for _, t := range threads {
-		all = append(all, decide(t))
+		all = append(all, decideThread(t))
 	}
 	for i := range all {
 		for k := range i {
@@ -115,54 +111,16 @@ func Decide(threads []Thread) []Decision {
 	return all
 }
 
-// wish is what somebody asks for by a comment: by its text or, explicit, by a
-// command, whose text may be empty: then the conversation says it. ok is false for
-// commands that are none for a conversation.
-func wish(text string) (said string, explicit, ok bool) {
-	line, _, _ := strings.Cut(text, "\n")
-	if strings.TrimRight(line, " \t\r") == "/ralph do" {
-		return "", true, true
-	}
-	c, is, err := ParseCommand(text)
-	switch {
-	case !is:
-		return strings.TrimSpace(text), false, true
-	case err != nil || c.Verb != VerbDo:
-		return "", false, false
-	default:
-		return c.Text, true, true
-	}
-}
-
-// CommandInReview says whether something that was said in a review begins with a command,
-// and what is wrong with it, "" for nothing: only `do` is one for a
-func CommandInReview(text string, inThread bool) (is bool, problem string) {
-	if _, explicit, _ := wish(text); inThread && explicit {
-		return true, ""
-	}
-	c, is, err := ParseCommand(text)
-	switch {
-	case !is:
-		return false, ""
-	case err != nil:
-		return true, err.Error()
-	case c.Verb != VerbDo:
-		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
-	default:
-		return true, ""
-	}
-}
-
-func decide(t Thread) Decision {
-	d := Decision{Thread: t}
-	var heard []Comment // of those who may, newest last
+func decideThread(t thread) decision {
+	d := decision{Thread: t}
+	var heard []comment // of those who may, newest last
 	fresh := t.Reopened
 	asked := int64(0) // the newest comment that asks by a command
 	for _, c := range t.Comments {
 		if !c.MayWrite {
 			continue
 		}
-		said, explicit, ok := wish(c.Text)
+		said, explicit, ok := handlers.CommentWish(c.Text)
 		if !ok {
 			continue
 		}
@@ -173,26 +131,26 @@ func decide(t Thread) Decision {
 			asked, d.explicit = c.ID, true
 		}
 	}
-	others := slices.ContainsFunc(t.Comments, func(c Comment) bool { return !c.MayWrite && c.Fresh })
+	others := slices.ContainsFunc(t.Comments, func(c comment) bool { return !c.MayWrite && c.Fresh })
 	if !fresh {
 		if len(heard) == 0 && others && !t.Resolved {
-			d.Handling, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+			d.Handling, d.Why = handleWait, "someone with write access must request it with `/ralph do`"
 		}
 		return d
 	}
 	if len(heard) > 0 {
 		d.By = heard[len(heard)-1].By
 	}
-	own := slices.ContainsFunc(heard, func(c Comment) bool { return c.ID == t.Root })
+	own := slices.ContainsFunc(heard, func(c comment) bool { return c.ID == t.Root })
 	switch {
 	case t.Resolved:
-		d.Handling, d.Why = Drop, "it was resolved"
+		d.Handling, d.Why = handleDrop, "it was resolved"
 	case !own && !d.explicit:
-		d.Handling, d.Why = Wait, "someone with write access must request it with `/ralph do`"
+		d.Handling, d.Why = handleWait, "someone with write access must request it with `/ralph do`"
 	case t.Outdated && t.Rounds == 0 && !d.explicit:
-		d.Handling, d.Why = Drop, "its lines have changed since"
-	case t.Rounds >= MaxRounds && !d.explicit:
-		d.Handling, d.Why = Ask, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
+		d.Handling, d.Why = handleDrop, "its lines have changed since"
+	case t.Rounds >= maxThreadRounds && !d.explicit:
+		d.Handling, d.Why = handleAsk, fmt.Sprintf("tried %d times; comment `/ralph do` in it to try again", t.Rounds)
 	default:
 		d.take(heard, asked)
 	}
@@ -200,7 +158,7 @@ func decide(t Thread) Decision {
 }
 
 // take makes the work of what was said.
-func (d *Decision) take(heard []Comment, asked int64) {
+func (d *decision) take(heard []comment, asked int64) {
 	t := d.Thread
 	first := t.Comments[0]
 	d.start, d.line = lines(first)
@@ -208,14 +166,14 @@ func (d *Decision) take(heard []Comment, asked int64) {
 	if asked > 0 {
 		quoted = nil
 		for _, c := range t.Comments {
-			if said, _, ok := wish(c.Text); ok && (c.MayWrite || c.ID < asked) {
+			if said, _, ok := handlers.CommentWish(c.Text); ok && (c.MayWrite || c.ID < asked) {
 				c.Text = said
 				quoted = append(quoted, c)
 			}
 		}
 	}
-	d.Handling = Work
-	where := Where(t.Path, d.start, d.line)
+	d.Handling = handleWork
+	where := linesOf(t.Path, d.start, d.line)
 	d.wish = gist(heard, maxQuote)
 	d.Task = run.Task{Title: "Address the review of " + where, Priority: 1}
 	if brief := gist(quoted, maxGist); brief != "" {
@@ -227,8 +185,8 @@ func (d *Decision) take(heard []Comment, asked int64) {
 	d.Quote = quote(where, first.Hunk, quoted)
 }
 
-// Where names lines of a file.
-func Where(path string, start, line int) string {
+// linesOf names lines of a file.
+func linesOf(path string, start, line int) string {
 	path = strs.OneLine(path)
 	switch {
 	case line == 0:
@@ -240,10 +198,10 @@ func Where(path string, start, line int) string {
 	}
 }
 
-func lines(c Comment) (start, line int) { return cmp.Or(c.Start, c.Line), c.Line }
+func lines(c comment) (start, line int) { return cmp.Or(c.Start, c.Line), c.Line }
 
 // gist is what was said last, on one line.
-func gist(said []Comment, limit int) string {
+func gist(said []comment, limit int) string {
 	for _, c := range slices.Backward(said) {
 		text, _ := plan.Sanitize(c.Text)
 		if text = strs.OneLine(text); text != "" {
@@ -254,7 +212,7 @@ func gist(said []Comment, limit int) string {
 }
 
 // quote is all that was said, for whoever does the work.
-func quote(where, hunk string, said []Comment) string {
+func quote(where, hunk string, said []comment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "About %s.\n", where)
 	if hunk = strings.TrimSpace(hunk); hunk != "" {
@@ -272,9 +230,9 @@ func quote(where, hunk string, said []Comment) string {
 
 // weigh compares what two conversations want of the same lines, a being the
 // older one.
-func weigh(a, b *Decision) {
-	works := func(d *Decision) bool { return d.Handling == Work }
-	disputed := func(d *Decision) bool { return works(d) || d.Handling == Ask && d.With != "" }
+func weigh(a, b *decision) {
+	works := func(d *decision) bool { return d.Handling == handleWork }
+	disputed := func(d *decision) bool { return works(d) || d.Handling == handleAsk && d.With != "" }
 	if !disputed(a) || !disputed(b) || a.Thread.Path != b.Thread.Path || a.line == 0 || b.line == 0 || a.start > b.line ||
 		b.start > a.line {
 		return
@@ -295,12 +253,12 @@ func weigh(a, b *Decision) {
 }
 
 // drop leaves a conversation to people: another one was decided for.
-func (d *Decision) drop() {
-	d.Handling, d.Why, d.With = Drop, "another request for the same lines was chosen", ""
+func (d *decision) drop() {
+	d.Handling, d.Why, d.With = handleDrop, "another request for the same lines was chosen", ""
 }
 
-func (d *Decision) ask(other *Decision) {
-	d.Handling, d.With = Ask, other.Thread.ID
+func (d *decision) ask(other *decision) {
+	d.Handling, d.With = handleAsk, other.Thread.ID
 	d.Why = fmt.Sprintf("%s asks for a different change to the same lines", other.By.Login)
 }
 

@@ -1,10 +1,10 @@
-package review_test
+package handlers_test
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/org/ralph-action/internal/review"
+	"github.com/org/ralph-action/internal/handlers"
 )
 
 // TestNearCommands: what was meant as a command is answered, a stop is obeyed where it is plain, and
@@ -27,18 +27,18 @@ func TestNearCommands(t *testing.T) {
 		"```\n```sh\n/ralph stop": none, "    ```\n/ralph stop": stop, "```/ralph stop```": "`/ralph stop`", "é\n/ralph stop": stop,
 		"Use /ralph stop": none, "/ralph-action is slow": none, "https://example.com/ralph stop": none,
 	} {
-		near, ok := review.NearCommand(body)
+		near, ok := handlers.NearCommand(body)
 		switch {
 		case want == none && ok, want != none && !ok:
 			t.Errorf("%q: %+v, %t", body, near, ok)
-		case want == stop && (near.Command.Verb != review.VerbStop || near.Problem != ""):
+		case want == stop && (near.Command.Verb != handlers.VerbStop || near.Problem != ""):
 			t.Errorf("%q: %+v, want a stop", body, near)
 		case want != stop && want != none && (!strings.Contains(near.Problem, want) || near.Command.Verb != ""):
 			t.Errorf("%q: %+v, want %q", body, near, want)
 		}
 	}
 	for body, want := range map[string]bool{"\n /ralph resume \n": false, "Yes.\n/ralph resume": true} {
-		if near, _ := review.NearCommand(body); near.Beside != want {
+		if near, _ := handlers.NearCommand(body); near.Beside != want {
 			t.Errorf("%q: %+v", body, near)
 		}
 	}

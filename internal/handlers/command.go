@@ -1,4 +1,4 @@
-package review
+package handlers
 
 import (
 	"fmt"
@@ -190,4 +190,42 @@ func amount(s string) (float64, bool) {
 
 func only(s, chars string) bool {
 	return strings.Trim(s, chars) == ""
+}
+
+// CommentWish is what somebody asks for by a comment: by its text or, explicit, by a
+// command, whose text may be empty: then the conversation says it. ok is false for
+// commands that are none for a conversation.
+func CommentWish(text string) (said string, explicit, ok bool) {
+	line, _, _ := strings.Cut(text, "\n")
+	if strings.TrimRight(line, " \t\r") == "/ralph do" {
+		return "", true, true
+	}
+	c, is, err := ParseCommand(text)
+	switch {
+	case !is:
+		return strings.TrimSpace(text), false, true
+	case err != nil || c.Verb != VerbDo:
+		return "", false, false
+	default:
+		return c.Text, true, true
+	}
+}
+
+// CommandInReview says whether something that was said in a review begins with a command,
+// and what is wrong with it, "" for nothing: only `do` is one for a review
+func CommandInReview(text string, inThread bool) (is bool, problem string) {
+	if _, explicit, _ := CommentWish(text); inThread && explicit {
+		return true, ""
+	}
+	c, is, err := ParseCommand(text)
+	switch {
+	case !is:
+		return false, ""
+	case err != nil:
+		return true, err.Error()
+	case c.Verb != VerbDo:
+		return true, "A review accepts only `/ralph do`. Use an ordinary comment for other commands."
+	default:
+		return true, ""
+	}
 }

