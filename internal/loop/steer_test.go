@@ -1,9 +1,11 @@
 package loop_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -310,5 +312,35 @@ func TestApproval(t *testing.T) {
 	r.Attended = true
 	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete {
 		t.Errorf("ended %s", s.End)
+	}
+}
+
+// TestPauseHoldsTheNextCall: a paused run starts no agent, and the time counts for none.
+func TestPauseHoldsTheNextCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paused, held := false, 0
+	d := loop.Driver{
+		Engine: w.engine(),
+		Save:   func(context.Context, loop.State) error { return nil },
+		Await:  func(context.Context, loop.Handle) error { return nil },
+		Steer: func(_ context.Context, s loop.State) (loop.State, bool, error) {
+			paused = s.Iteration == 2 && held == 0
+			return s, paused, nil
+		},
+	}
+	d.Sleep = func(_ context.Context, until time.Time) error {
+		if paused {
+			held = len(w.agents)
+		}
+		w.now = until
+		return nil
+	}
+	s, err := d.Run(t.Context(), loop.NewState(request(t, threeTasks), w.now))
+	if err != nil || s.End != run.EndAllTasksComplete {
+		t.Fatalf("end %q, error %v", s.End, err)
+	}
+	if held != 1 || s.Waited < time.Hour {
+		t.Errorf("it was held after %d calls, for %s", held, s.Waited)
 	}
 }
