@@ -141,6 +141,30 @@ func TestWhatCallsComeTo(t *testing.T) {
 			plan: threeTasks, calls: map[string][]string{"T1": {"|RALPH_RESULT: blocked: the password"}, "*": {"a=NEW" + done}},
 			end: run.EndAwaitingPerson, made: 3, lands: []string{"T2", "T3"}, said: "T1 needs a person: the password",
 		},
+		"blocked by something else that is large, broken or dear": {
+			plan: "- [ ] one\n- [ ] two\n- [ ] three\n- [ ] four\n", calls: map[string][]string{
+				"T1": {"|RALPH_RESULT: blocked: the payment sandbox seems to be broken, somebody has to restart it"},
+				"T2": {"|RALPH_RESULT: blocked: the licence costs too much, who decides?"},
+				"T3": {"|RALPH_RESULT: blocked: the change needs a fixture that is too large to download without network"},
+				"T4": {"|RALPH_RESULT: failed: the lock file seems to be broken", "a=x" + done},
+			},
+			end: run.EndAwaitingPerson, made: 5, lands: []string{"T4"}, said: "T2 needs a person: the licence",
+		},
+		"blocked, for the task is too large": {
+			calls: map[string][]string{"T1": {"|RALPH_RESULT: blocked: this should be split into two", "parts"}, "*": {"m=NEW" + done}},
+			end:   complete, made: 4, lands: []string{"T2", "T3"}, said: "said that the task is too large: this should be split",
+		},
+		"a question in prose is shown to people": {
+			calls: map[string][]string{"T1": {"|Which of the two registries is meant?"}}, end: run.EndBlocked, made: 3,
+			told: map[int]string{1: "Nobody answers questions while you work"}, said: "It said: Which of the two registries is meant?",
+		},
+		"a look that runs out of time is none": {
+			tree: base, calls: map[string][]string{
+				"T1": {"|It is in a.go.\n\nRALPH_RESULT: done"}, "verify": {"|!no output for 10m", "|1. no: B\n\nRALPH_VERIFY: not agreed: B",
+					"|1. yes: a.go:3 declares it\n\nRALPH_VERIFY: agreed"},
+			},
+			end: complete, made: 6, lands: []string{"T1"}, said: "was already done",
+		},
 		"failed work does not land": {
 			calls: map[string][]string{"T1": {"a=x|RALPH_RESULT: failed: I do not see why", "a=y" + done}},
 			end:   complete, made: 2, lands: []string{"T1"}, told: map[int]string{1: "I do not see why"},
@@ -171,7 +195,7 @@ func TestWhatCallsComeTo(t *testing.T) {
 		},
 		"who looks objects, twice": {
 			tree: base, calls: look("1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there"),
-			end: run.EndAwaitingPerson, made: 5, told: map[int]string{2: "only B is there"}, said: "is it done?",
+			end: run.EndAwaitingPerson, made: 5, told: map[int]string{2: "only B is there"}, said: "Is it done?",
 		},
 		"no such file": {
 			tree: base, calls: look("1. yes: `no/where.go:9`\n\nRALPH_VERIFY: agreed"), end: run.EndAwaitingPerson, made: 5,
