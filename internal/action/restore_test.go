@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/config"
 	"github.com/org/ralph-action/internal/delivery"
@@ -153,76 +154,54 @@ func (l *left) restored(in handlers.Subject) (store.Run, loop.State, bool) {
 // is nothing of ours.
 func TestRestore(t *testing.T) {
 	t.Parallel()
+	// one leaves a commit with a progress file that is bound to a key, with so many tasks done.
+	one := func(path, key string, done int) func(l *left) {
+		return func(l *left) { l.push("One", map[string]string{path: l.file(cmp.Or(key, l.own()), done)}) }
+	}
+	then := func(first func(l *left), message string, files map[string]string, gone ...string) func(l *left) {
+		return func(l *left) { first(l); l.push(message, files, gone...) }
+	}
+	work, whole := one(restoredFile, "", 1), one(restoredFile, "", 2)
 	for name, c := range map[string]struct {
 		leave func(l *left)
-		found bool
-		end   run.EndReason
-		text  string // of the plan
+		end   run.EndReason // "" where nothing is found
+		text  string        // of the plan
 	}{
-		"nothing":            {leave: func(*left) {}},
-		"a branch of people": {leave: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
-		"work": {leave: func(l *left) {
-			l.push("One",
-				map[string]string{restoredFile: l.file(l.own(), 1)})
-		}, found: true, end: run.EndCancelled,
-			text: restoredText},
-		"a plan": {leave: func(l *left) {
-			l.push("Plan",
-				map[string]string{restoredFile: l.file(l.own(), 0)})
-		}, found: true, end: run.EndCancelled,
-			text: restoredText},
-		"all of it": {leave: func(l *left) {
-			l.push("Two",
-				map[string]string{restoredFile: l.file(l.own(), 2)})
-		}, found: true, end: run.EndAllTasksComplete,
-			text: restoredText},
-		"bound elsewhere": {leave: func(l *left) {
-			l.push("One",
-				map[string]string{restoredFile: l.file("issue:I_other", 2)})
-		}},
-		"bound to a plan": {leave: func(l *left) {
-			l.push("One",
-				map[string]string{restoredFile: l.file("plan:1", 2)})
-		}},
-		"bound to nothing": {leave: func(l *left) {
-			l.push("One",
-				map[string]string{restoredFile: "# Progress: x\n\n- [x] T1 x\n"})
-		}},
-		"of another's folder": {leave: func(l *left) {
-			l.push("One",
-				map[string]string{".ralph/2/progress.md": l.file(l.own(), 2)})
-		}},
-		"removed at the end": {leave: func(l *left) {
-			l.push("Two", map[string]string{restoredFile: l.file(l.own(), 2)})
-			l.push("Close", map[string]string{"x": "y"}, restoredFile)
-		}, found: true, end: run.EndAllTasksComplete, text: restoredText},
-		"broken since": {leave: func(l *left) {
-			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
-			l.push("Break", map[string]string{restoredFile: "\xff\x00"})
-		}, found: true, end: run.EndCancelled, text: restoredText},
-		"overwritten by somebody's": {leave: func(l *left) {
-			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
-			l.push("Forge", map[string]string{restoredFile: l.file("issue:I_other", 2)})
-		}, found: true, end: run.EndCancelled, text: restoredText},
+		"nothing":             {leave: func(*left) {}},
+		"a branch of people":  {leave: func(l *left) { l.push("Help", map[string]string{"x": "y"}) }},
+		"work":                {leave: work, end: run.EndCancelled, text: restoredText},
+		"a plan":              {leave: one(restoredFile, "", 0), end: run.EndCancelled, text: restoredText},
+		"all of it":           {leave: whole, end: run.EndAllTasksComplete, text: restoredText},
+		"bound elsewhere":     {leave: one(restoredFile, "issue:I_other", 2)},
+		"bound to a plan":     {leave: one(restoredFile, "plan:1", 2)},
+		"bound to nothing":    {leave: func(l *left) { l.push("One", map[string]string{restoredFile: "# Progress: x\n\n- [x] T1 x\n"}) }},
+		"of another's folder": {leave: one(".ralph/2/progress.md", "", 2)},
+		"removed at the end": {
+			leave: then(whole, "Close", map[string]string{"x": "y"}, restoredFile), end: run.EndAllTasksComplete, text: restoredText,
+		},
+		"broken since": {
+			leave: then(work, "Break", map[string]string{restoredFile: "\xff\x00"}), end: run.EndCancelled, text: restoredText,
+		},
+		"overwritten by somebody's": {
+			leave: func(l *left) { work(l); one(restoredFile, "issue:I_other", 2)(l) }, end: run.EndCancelled, text: restoredText,
+		},
 		"too long ago": {leave: func(l *left) {
-			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
-			l.push("Remove", map[string]string{"x": "0"}, restoredFile)
+			then(work, "Remove", map[string]string{"x": "0"}, restoredFile)(l)
 			for n := range host.MaxRestored {
 				l.push("More", map[string]string{"x": fmt.Sprint(n + 1)})
 			}
 		}},
 		"another text since": {leave: func(l *left) {
-			l.push("One", map[string]string{restoredFile: l.file(l.own(), 1)})
-			l.must(l.EditIssue(restoredOwner, restoredName, l.issue.Number, restoredOwner, restoredTitle,
-				"Mine coins."))
-		}, found: true, end: run.EndCancelled, text: ""},
+			work(l)
+			l.must(l.EditIssue(restoredOwner, restoredName, l.issue.Number, restoredOwner, restoredTitle, "Mine coins."))
+		}, end: run.EndCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLeft(t)
 			c.leave(l)
 			row, s, found := l.restored(l.in)
-			if found != c.found {
+			if found != (c.end != "") {
 				t.Fatalf("found %v: %+v", found, row)
 			}
 			if !found {
@@ -343,21 +322,12 @@ func TestRestoreFeedback(t *testing.T) {
 		body func(rendered string) string
 		want []loop.Feedback
 	}{
-		"as it was rendered":  {body: func(s string) string { return s }, want: want},
-		"with people's words": {body: func(s string) string { return "Hello.\n\n" + s + "\n\nBye." }, want: want},
-		"only outside": {body: func(s string) string {
-			return s[strings.Index(s,
-				"\n")+1 : strings.LastIndex(s, "\n")]
-		}},
-		"nothing of ours": {body: func(string) string { return "Closes #1" }},
-		"a line taken away": {body: func(s string) string {
-			return strings.Replace(s, "pullrequestreview-42",
-				"pullrequestreview-x", 1)
-		}},
-		"a number of no sense": {body: func(s string) string {
-			return strings.Replace(s, "review-42",
-				"review-99999999999999999999", 1)
-		}},
+		"as it was rendered":   {body: func(s string) string { return s }, want: want},
+		"with people's words":  {body: func(s string) string { return "Hello.\n\n" + s + "\n\nBye." }, want: want},
+		"only outside":         {body: func(s string) string { return s[strings.Index(s, "\n")+1 : strings.LastIndex(s, "\n")] }},
+		"nothing of ours":      {body: func(string) string { return "Closes #1" }},
+		"a line taken away":    {body: func(s string) string { return strings.Replace(s, "review-42", "review-x", 1) }},
+		"a number of no sense": {body: func(s string) string { return strings.Replace(s, "review-42", "review-99999999999999999999", 1) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,7 +341,7 @@ func TestRestoreFeedback(t *testing.T) {
 			}
 			l.pull(true, c.body(body))
 			_, s, found := l.restored(l.in)
-			if diff := cmp.Diff(c.want, s.Feedback); !found || diff != "" {
+			if diff := gocmp.Diff(c.want, s.Feedback); !found || diff != "" {
 				t.Errorf("found %v; (-want +got):\n%s", found, diff)
 			}
 		})
@@ -434,11 +404,11 @@ func TestRestoreQuestions(t *testing.T) {
 	last := person("/ralph start")
 	person("Too late.")
 	s, said, found := asked(last.ID)
-	if diff := cmp.Diff([]string{"Which `file`?", "Why?"}, s.Questions); !found || diff != "" ||
+	if diff := gocmp.Diff([]string{"Which `file`?", "Why?"}, s.Questions); !found || diff != "" ||
 		s.End != run.EndAwaitingPerson || !s.Phase.Terminal() {
 		t.Errorf("found %v, ended %s in %s; %s", found, s.End, s.Phase, diff)
 	}
-	if diff := cmp.Diff([]string{"One.", text + mark}, said); diff != "" {
+	if diff := gocmp.Diff([]string{"One.", text + mark}, said); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -501,7 +471,7 @@ func TestRestoreAnswers(t *testing.T) {
 			for _, in := range left {
 				got = append(got, in.Text)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			if diff := gocmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -299,114 +299,98 @@ func TestLoadServerSecrets(t *testing.T) {
 func TestLoadServerRefuses(t *testing.T) {
 	t.Parallel()
 	local := minimal + "  kind: local\n"
-	tests := []struct{ name, source, want string }{
-		{"unknown key", minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
+	tests := []struct{ source, want string }{
+		{minimal + "workes: 3\n", confPath + ":5:1: unknown key \"workes\"\n    workes:\n    ^"},
 		{
-			"secret in the file", minimal + "webhook_secret: hunter2\n",
+			minimal + "webhook_secret: hunter2\n",
 			confPath + ":5:1: unknown key \"webhook_secret\"; secrets are not read from this file",
 		},
-		{"no app", "sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
-		{"no image", "github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
+		{"sandbox: {image: a}\n", confPath + ": github.app_id: must be the App's id"},
+		{"github: {app_id: 1}\n", confPath + ": sandbox.image: the docker sandbox needs an image"},
+		{local, confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever"},
+		{minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not one of docker, local"},
+		{minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
+		{minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
+		{minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},
+		{minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between 0.1 and 1024"},
+		{minimal + "  files: 10\n", confPath + ":5:10: sandbox.files: must be at least 1000"},
 		{
-			"local without consent", local, confPath + ":5:9: sandbox.kind: in a local sandbox, agents can do whatever",
-		},
-		{"unknown sandbox", minimal + "  kind: podman\n", confPath + ":5:9: sandbox.kind: \"podman\" is not one of docker, local"},
-		{"little memory", minimal + "  memory: 1m\n", confPath + ":5:11: sandbox.memory: must be at least 64m"},
-		{"not a size", minimal + "  memory: lots\n", confPath + ":5:11: \"lots\" is not a size"},
-		{"huge size", minimal + "  memory: 99999999999t\n", confPath + ":5:11: \"99999999999t\" is not a size"},
-		{"no cpu", minimal + "  cpus: 0\n", confPath + ":5:9: sandbox.cpus: must be between 0.1 and 1024"},
-		{"no files", minimal + "  files: 10\n", confPath + ":5:10: sandbox.files: must be at least 1000"},
-		{
-			"plain http", minimal + "model:\n  base_url: http://models.example\n",
+			minimal + "model:\n  base_url: http://models.example\n",
 			confPath + ":6:13: model.base_url: plain http would send credentials",
 		},
 		{
-			"password in a URL", minimal + "model:\n  base_url: https://u:p@models.example\n",
+			minimal + "model:\n  base_url: https://u:p@models.example\n",
 			confPath + ":6:13: model.base_url: a URL with a user name",
 		},
 		{
-			"query in a URL", minimal + "model:\n  base_url: https://a.example/?x=1\n",
+			minimal + "model:\n  base_url: https://a.example/?x=1\n",
 			confPath + ":6:13: model.base_url: a URL with a user name",
 		},
 		{
-			"no URL", minimal + "model:\n  base_url: models.example\n",
+			minimal + "model:\n  base_url: models.example\n",
 			confPath + ":6:13: model.base_url: \"models.example\" is not a URL",
 		},
+		{minimal + "model:\n  allowed: [\"a*b\"]\n", confPath + ":6:13: model.allowed[0]: \"a*b\" is neither the name"},
+		{minimal + "model:\n  prices: [{input: 1, output: 1}]\n", confPath + ": model.prices[0].model: is missing"},
 		{
-			"star in the middle", minimal + "model:\n  allowed: [\"a*b\"]\n",
-			confPath + ":6:13: model.allowed[0]: \"a*b\" is neither the name",
-		},
-		{
-			"price of nothing", minimal + "model:\n  prices: [{input: 1, output: 1}]\n",
-			confPath + ": model.prices[0].model: is missing",
-		},
-		{
-			"half a price", minimal + "model:\n  prices: [{model: m, input: 1}]\n",
+			minimal + "model:\n  prices: [{model: m, input: 1}]\n",
 			confPath + ":6:12: model.prices[0]: input and output must be given",
 		},
 		{
-			"negative price", minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n",
+			minimal + "model:\n  prices: [{model: m, input: -1, output: 1}]\n",
 			confPath + ":6:30: model.prices[0].input: must be between 0",
 		},
 		{
-			"price given twice",
 			minimal + "model:\n  prices: [{model: m, input: 1, output: 1}, {model: m, input: 1, output: 1}]\n",
 			confPath + ":6:53: model.prices[1].model: two entries are for \"m\"",
 		},
 		{
-			"header of two words", minimal + "model:\n  auth_header: \"a b\"\n",
+			minimal + "model:\n  auth_header: \"a b\"\n",
 			confPath + ":6:16: model.auth_header: \"a b\" is not the name of a header",
 		},
 		{
-			"no preset", minimal + "egress: {allow: ['preset:cpan']}\n",
+			minimal + "egress: {allow: ['preset:cpan']}\n",
 			confPath + ":5:18: egress.allow[0]: there is no preset \"cpan\"; there are crates, debian",
 		},
 		{
-			"hosts of the local sandbox", local + "allow_local_sandbox: true\negress: {allow: [a.example]}\n",
+			local + "allow_local_sandbox: true\negress: {allow: [a.example]}\n",
 			confPath + ":7:17: egress.allow: the local sandbox shares this host's whole network; set sandbox.local_isolation: bwrap",
 		},
 		{
-			"an agent with a key of its own behind the gateway",
 			local + "  local_isolation: bwrap\nallow_local_sandbox: true\nagent: {name: amp}\n",
 			confPath + ":8:15: agent.name: amp needs its own server and key, which this sandbox keeps from agents",
 		},
-		{"no agents", minimal + "limits: {agents: 0}\n", confPath + ":5:18: limits.agents: must be between 1 and 1000"},
-		{"address is missing", minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
-		{"label", minimal + "label: \"a\\nb\"\n", confPath + ":5:8: label: \"a\\nb\" is not 1 to 50"},
+		{minimal + "limits: {agents: 0}\n", confPath + ":5:18: limits.agents: must be between 1 and 1000"},
+		{minimal + "listen: 8080\n", confPath + ":5:9: listen: \"8080\" is not an address"},
+		{minimal + "label: \"a\\nb\"\n", confPath + ":5:8: label: \"a\\nb\" is not 1 to 50"},
+		{minimal + "agent:\n  name: script\n", confPath + ": agent.script_file: the scripted agent needs a script"},
 		{
-			"script without a script", minimal + "agent:\n  name: script\n",
-			confPath + ": agent.script_file: the scripted agent needs a script",
-		},
-		{
-			"no bot", "github: {app_id: 1, pull_requests_of: [ada]}\nsandbox: {image: a}\n",
+			"github: {app_id: 1, pull_requests_of: [ada]}\nsandbox: {image: a}\n",
 			confPath + ":1:40: github.pull_requests_of[0]: \"ada\" is not the login of a bot",
 		},
-		{"repository", minimal + "people: {repositories: [acme]}\n", confPath + ":5:25: people.repositories[0]: \"acme\" is neither"},
+		{minimal + "people: {repositories: [acme]}\n", confPath + ":5:25: people.repositories[0]: \"acme\" is neither"},
 		{
-			"target without an address", minimal + "notify: {targets: [{name: team}]}\n",
+			minimal + "notify: {targets: [{name: team}]}\n",
 			"configuration: notify.targets[0]: the target team needs either an address, by url_file or RALPH_NOTIFY_URL_TEAM",
 		},
 		{
-			"target with two", minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n",
+			minimal + "notify: {targets: [{name: team, url_file: a, script: b}]}\n",
 			"configuration: notify.targets[0]: the target team needs either",
 		},
+		{minimal + "notify: {targets: [{name: team, url: https://x}]}\n", confPath + ":5:33: unknown key \"url\""},
 		{
-			"address in the file", minimal + "notify: {targets: [{name: team, url: https://x}]}\n",
-			confPath + ":5:33: unknown key \"url\"",
-		},
-		{
-			"not a target of the server", minimal + "notify: {targets: [{name: Team-1, script: a}]}\n",
+			minimal + "notify: {targets: [{name: Team-1, script: a}]}\n",
 			confPath + ":5:27: notify.targets[0].name: \"Team-1\" is not a name",
 		},
 		{
-			"event", minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n",
+			minimal + "notify: {targets: [{name: a, script: a, events: [end]}]}\n",
 			confPath + ":5:50: notify.targets[0].events[0]: \"end\" is not one of start",
 		},
-		{"progress never", minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
-		{"gate", minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
+		{minimal + "notify: {every: 0}\n", confPath + ":5:17: notify.every: must be between 1 and 1000"},
+		{minimal + "gates: [{name: a}]\n", confPath + ": gates[0].run: a gate needs a command"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
 			_, err := load(t, tt.source, good(), disk{"/etc/ralph/a": "https://x"})
 			wantUserError(t, err, tt.want)

@@ -188,7 +188,7 @@ func TestWhatAnOlderCopyDoesNotKnow(t *testing.T) {
 				{By: ada, Review: review.ID, TaskID: "T4"}, {By: ada, Comment: review.Lines[0].ID, Where: "a", TaskID: "T5"},
 			}})
 			st.Must(err)
-			st.Must(gh.UpdatePR(t.Context(), pull, nil, &body))
+			st.Must(gh.UpdatePR(t.Context(), pull, body))
 			st.Events()
 		}
 		for _, event := range events {

@@ -244,6 +244,32 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// TestPrepareOfPython: each lock file says how packages get there.
+func TestPrepareOfPython(t *testing.T) {
+	t.Parallel()
+	for lock, want := range map[string]string{
+		"uv.lock": "uv sync", "poetry.lock": "poetry install", "Pipfile.lock": "pipenv sync", "requirements.txt": "pip install",
+	} {
+		gates := gate.Detect(root(tree{"pyproject.toml": "[tool.pytest.ini_options]\n", "tests/test_a.py": "", lock: "pytest\n"}))
+		if len(gates) == 0 || !strings.Contains(gates[0].Prepare.Command, want) || gates[0].Prepare.Keep != ".venv" {
+			t.Errorf("%s: %+v", lock, gates)
+		}
+	}
+}
+
+func TestUnionKeepsGatesOfTheBase(t *testing.T) {
+	t.Parallel()
+	base := gate.Detect(root(tree{"go.mod": "module m\n"}))
+	proposed := gate.Detect(root(tree{"package.json": `{"scripts":{"test":"x"}}`}))
+	var got []string
+	for _, g := range gate.Union(base, proposed) {
+		got = append(got, g.Command)
+	}
+	if diff := cmp.Diff([]string{"go vet ./...", "go test -v ./...", "npm test"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestApplyQualityToClippy(t *testing.T) {
 	t.Parallel()
 	gates := gate.Detect(root(tree{"Cargo.toml": "[package]"}))

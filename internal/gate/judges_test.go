@@ -2,75 +2,38 @@ package gate_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 )
 
+// TestWhatJudges: tests, and each file by which a runner was once switched off, or another
+// program run in its place.
 func TestWhatJudges(t *testing.T) {
 	t.Parallel()
 	gates := []gate.Gate{{Command: "python3 check.py --all && ./verify"}}
 	for _, tt := range []struct {
-		path          string
 		test, decides bool
+		names         string
 	}{
-		{"a_test.go", true, false},
-		{"pkg/sub/a_test.go", true, false},
-		{"tests/helper.py", true, false},
-		{"test_a.py", true, false},
-		{"src/a.test.tsx", true, false},
-		{"spec/a_spec.rb", true, false},
-		{"src/test/java/A.java", true, false},
-		{"src/FooTest.php", true, false},
-		{"Foo.Tests/A.cs", true, false},
-		{"pkg/testdata/want.golden", true, false},
-		{"src/__snapshots__/a.snap", true, false},
-		{"tests/conftest.py", true, true},
-		{"Makefile", false, true},
-		{"sub/Makefile", false, true},
-		{"conftest.py", false, true},
-		{"package.json", false, true},
-		{"vitest.config.ts", false, true},
-		{"pytest/__init__.py", false, true},
-		{"node_modules/.bin/jest", false, true},
-		{"go.work", false, true},
-		{".cargo/config.toml", false, true},
-		{"scripts/check.py", false, true},
-		{"deep/in/run.sh", false, true},
-		{".github/workflows/ci.yml", false, true},
-		{"check.py", false, true},
-		{"verify", false, true},
-		{"main.go", false, false},
-		{"src/contest.py", false, false},
-		{"src/latest.go", false, false},
-		{"docs/testing.md", false, false},
-		{"README.md", false, false},
-		{"src/lib.rs", false, false},
-		{"check.pyc", false, false},
+		{true, false, `a_test.go pkg/sub/a_test.go tests/helper.py test_a.py src/a.test.tsx spec/a_spec.rb
+			src/test/java/A.java src/FooTest.php Foo.Tests/A.cs pkg/testdata/want.golden src/__snapshots__/a.snap`},
+		{true, true, "tests/conftest.py"},
+		{false, true, `Makefile sub/Makefile GNUmakefile build/x.mk build/x.inc justfile Taskfile.yml Rakefile tox.ini
+			noxfile.py .npmrc web/.npmrc .yarnrc.yml pnpm-workspace.yaml package.json jest.config.js vitest.config.ts
+			.mocharc.yml .rspec go.mod internal/go.mod go.work vendor/modules.txt .cargo/config.toml Cargo.toml
+			rust-toolchain.toml .config/nextest.toml global.json mvnw .mvn/maven.config
+			gradle/wrapper/gradle-wrapper.properties .env .env.test pytest.ini pyproject.toml x.egg-info/entry_points.txt
+			conftest.py pluggy.py pytest.py pytest/__init__.py .venv/bin/python3 node_modules/.bin/mocha vendor/bin/phpunit
+			scripts/lib.sh scripts/check.py deep/in/run.sh .github/workflows/ci.yml check.py verify`},
+		{false, false, "main.go src/contest.py src/latest.go docs/testing.md README.md src/lib.rs check.pyc"},
 	} {
-		if test, decides := gate.IsTest(tt.path), gate.Decides(tt.path, gates); test != tt.test || decides != tt.decides {
-			t.Errorf("%s: test %t, decides %t; want %t, %t", tt.path, test, decides, tt.test, tt.decides)
-		}
-	}
-}
-
-// TestSwitchesAreJudges: each file by which a runner was once switched off, or another program
-// run in its place, is one that judges.
-func TestSwitchesAreJudges(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{
-		"GNUmakefile", "Makefile", "build/x.mk", "build/x.inc", "justfile", "Taskfile.yml", "Rakefile", "tox.ini",
-		"noxfile.py", ".npmrc", "web/.npmrc", ".yarnrc.yml", "pnpm-workspace.yaml", "package.json", "jest.config.js",
-		".mocharc.yml", ".rspec",
-		"go.mod", "internal/go.mod", "go.work", "vendor/modules.txt", "main_test.go",
-		".cargo/config.toml", "Cargo.toml", "rust-toolchain.toml", ".config/nextest.toml", "global.json",
-		"mvnw", ".mvn/maven.config", "gradle/wrapper/gradle-wrapper.properties", ".env", ".env.test",
-		"pytest.ini", "pyproject.toml", "x.egg-info/entry_points.txt", "tests/test_a.py", "conftest.py", "tests/conftest.py",
-		"pluggy.py", "pytest.py", ".venv/bin/python3", "node_modules/.bin/mocha", "vendor/bin/phpunit", "scripts/lib.sh",
-	} {
-		if !gate.IsTest(name) && !gate.Decides(name, nil) {
-			t.Errorf("%s does not judge", name)
+		for name := range strings.FieldsSeq(tt.names) {
+			if test, decides := gate.IsTest(name), gate.Decides(name, gates); test != tt.test || decides != tt.decides {
+				t.Errorf("%s: test %t, decides %t; want %t, %t", name, test, decides, tt.test, tt.decides)
+			}
 		}
 	}
 }

@@ -88,13 +88,13 @@ type Results struct {
 
 // Judge says what the results mean, or what is needed to say so. A gate that
 // failed, and one that runs tests, is compared with how it ended before the work
-// began.
+// began. The first case that holds decides.
 //
 // task is what the proposal is to do. What failed at the base is forgiven,
 // unless the task is to fix it. A gate that a person asked for and that tells
 // nothing but its exit code is taken at its word: it may be the very goal.
 func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
-	first := r.First
+	first, failed := r.First, Verdict{Standing: Failed}
 	switch {
 	case first.Passed:
 		return judgePassed(g, r)
@@ -103,54 +103,38 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 	case g.Advisory:
 		return Verdict{Standing: Noted, Note: "it is advisory"}, Nothing
 	case !first.answered() && first.Missing == "":
-		return Verdict{Standing: Failed}, Nothing
+		return failed, Nothing
 	case r.Base == nil:
 		return Verdict{}, Baseline
-	}
-	base := r.Base
-	if sameLack(first.Missing, base.Missing) {
+	case sameLack(first.Missing, r.Base.Missing):
 		return unrunnable(first), Nothing
 	}
-	fresh, compared := first.Facts.FailedTests, first.Facts.named()
-	known := Unnamed(task, base.Facts.FailedTests)
+	all, named := first.Facts.FailedTests, first.Facts.named()
+	known := forgiven(g, task, r)
+	fresh := without(all, known)
 	switch {
-	case r.Old:
-		known = base.Facts.FailedTests
-		unknown := without(fresh, known)
-		if len(unknown) > 0 && len(without(unknown, first.Facts.Unloaded)) == 0 {
-			return Verdict{Standing: Failed}, Nothing
-		}
-		known = slices.Sorted(slices.Values(slices.Concat(known, first.Facts.Unloaded)))
-		fresh = without(fresh, known)
-	case g.goal() || mends(g, task):
-		known = nil
-	}
-	if base.answered() && !base.Passed && !g.goal() {
-		switch {
-		case !base.Facts.named():
-			if r.Old || g.Detected && !mends(g, task) {
-				return Verdict{
-					Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
-				}, Nothing
-			}
-		case compared:
-			if fresh = without(fresh, known); len(fresh) == 0 {
-				return Verdict{
-					Standing: KnownFailing, Tests: some(first.Facts.FailedTests),
-					Note: fmt.Sprintf("%s already failed before this run: %s", strs.Count(len(first.Facts.FailedTests), "test"),
-						list(first.Facts.FailedTests)),
-				}, Nothing
-			}
-		}
-	}
-	if q.tolerates(first.Facts, base.Facts) {
+	case r.Old && named && len(fresh) == 0 && len(without(all, r.Base.Facts.FailedTests)) > 0:
+		return failed, Nothing // no test has judged
+	case r.Base.red() && !r.Base.Facts.named() && !g.goal() && (r.Old || g.Detected && !mends(g, task)):
+		return Verdict{
+			Standing: RedAtBase, Note: "it already failed before this run, and does not say which tests fail",
+		}, Nothing
+	case named && len(fresh) == 0:
+		return Verdict{
+			Standing: KnownFailing, Tests: some(all),
+			Note: fmt.Sprintf("%s already failed before this run: %s", strs.Count(len(all), "test"), list(all)),
+		}, Nothing
+	case q.tolerates(first.Facts, r.Base.Facts):
 		return Verdict{
 			Standing: Passed, Tests: some(fresh),
 			Note: fmt.Sprintf("%d of %d tests passed, which the repository's limit allows; failed: %s", first.Facts.Passed,
 				first.Facts.Passed+first.Facts.Failed, list(fresh)),
 		}, Nothing
-	}
-	if compared && len(fresh) <= maxFlaky {
+	case !named:
+		return failed, Nothing
+	case len(fresh) <= maxFlaky && len(r.Again) < reruns:
+		return Verdict{}, Again
+	case len(fresh) <= maxFlaky:
 		left := fresh
 		for _, again := range r.Again {
 			switch {
@@ -166,20 +150,27 @@ func Judge(g Gate, q Quality, task run.Task, r Results) (Verdict, Need) {
 				Note: fmt.Sprintf("%s failed once and passed on retry: %s", strs.Count(len(fresh), "test"), list(fresh)),
 			}, Nothing
 		}
-		if len(r.Again) < reruns {
-			return Verdict{}, Again
-		}
 		fresh = left
 	}
-	v := Verdict{Standing: Failed}
-	if compared {
-		v.Tests = some(fresh)
-		if known := len(first.Facts.FailedTests) - len(without(first.Facts.FailedTests, known)); known > 0 {
-			v.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh),
-				strs.Count(known, "test"))
-		}
+	failed.Tests = some(fresh)
+	if n := len(all) - len(without(all, known)); n > 0 {
+		failed.Note = fmt.Sprintf("new since the work began: %s; %s failed before that too", list(fresh),
+			strs.Count(n, "test"))
 	}
-	return v, Nothing
+	return failed, Nothing
+}
+
+// forgiven are the tests whose failure is not the work's fault, sorted: they failed before it
+// began and are not what it is to fix. With old tests a name that is not there says nothing.
+func forgiven(g Gate, task run.Task, r Results) []string {
+	before := r.Base.Facts.FailedTests
+	switch {
+	case r.Old:
+		return slices.Sorted(slices.Values(slices.Concat(before, r.First.Facts.Unloaded)))
+	case g.goal(), mends(g, task), !r.Base.red(), !r.Base.Facts.named():
+		return nil
+	}
+	return Unnamed(task, before)
 }
 
 func unrunnable(r Result) Verdict { return Verdict{Standing: Unrunnable, Note: r.Missing} }
@@ -188,51 +179,47 @@ func unrunnable(r Result) Verdict { return Verdict{Standing: Unrunnable, Note: r
 // switched off does so, too: where the tests are the same as before, as many have
 // to run.
 func judgePassed(g Gate, r Results) (Verdict, Need) {
-	ran, known := r.First.Facts.ran()
 	passed := Verdict{Standing: Passed}
-	if g.Advisory {
-		return passed, Nothing
-	}
-	if r.Base != nil && ran == 0 {
-		if r.Base.Verdict.Standing == NoTests { // since an earlier task
-			return r.Base.Verdict, Nothing
-		}
-		if before, _ := r.Base.Facts.ran(); !r.SameTests && before > 0 {
-			return Verdict{
-				Standing: NoTests,
-				Note:     fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
-			}, Nothing
-		}
-	}
-	if !r.SameTests || !known && !(g.Detected && g.Kind == Test) {
-		return passed, Nothing
-	}
+	ran, known := r.First.Facts.ran()
 	if r.Base == nil {
-		return Verdict{}, Baseline
+		if r.SameTests && !g.Advisory && (known || g.Detected && g.Kind == Test) {
+			return Verdict{}, Baseline
+		}
+		return passed, Nothing
 	}
 	before, counted := r.Base.Facts.ran()
-	if failed, asked := failing(r); asked {
+	failed, asked := failing(r)
+	most := ran // some tests choose by chance, or by what is there
+	for _, again := range r.Again {
+		if n, ok := again.Facts.ran(); ok && again.Passed {
+			most = max(most, n)
+		}
+	}
+	switch {
+	case g.Advisory:
+	case ran == 0 && r.Base.Verdict.Standing == NoTests: // since an earlier task
+		return r.Base.Verdict, Nothing
+	case ran == 0 && !r.SameTests && before > 0:
+		return Verdict{
+			Standing: NoTests,
+			Note:     fmt.Sprintf("it ran %s before the work began, and tells of none now", strs.Count(before, "test")),
+		}, Nothing
+	case !r.SameTests, !known && !(g.Detected && g.Kind == Test):
+	case asked:
 		return Verdict{}, Again
-	} else if len(failed) > 0 {
+	case len(failed) > 0:
 		return Verdict{
 			Standing: Failed, Tests: some(failed),
 			Note: "it exited with 0, but tests failed that did not fail before: " + list(failed),
 		}, Nothing
-	}
-	for _, again := range r.Again { // some tests choose by chance, or by what is there
-		if n, ok := again.Facts.ran(); ok && again.Passed {
-			ran = max(ran, n)
-		}
-	}
-	switch {
 	case !known && !r.Base.Passed: // some runners count only what fails
-	case counted && ran < before && len(r.Again) < reruns:
+	case counted && most < before && len(r.Again) < reruns:
 		return Verdict{}, Again
-	case counted && ran < before:
+	case counted && most < before:
 		return Verdict{
-			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", strs.Count(ran, "test"), before),
+			Standing: Failed, Note: fmt.Sprintf("it ran %s, but %d before the work began", strs.Count(most, "test"), before),
 		}, Nothing
-	case known && ran == 0:
+	case known && most == 0:
 		return Verdict{Standing: NoTests, Note: "it ran no test"}, Nothing
 	}
 	return passed, Nothing
@@ -285,6 +272,9 @@ func mends(g Gate, task run.Task) bool {
 func (r Result) answered() bool {
 	return r.Missing == "" && r.Reason == "exited" || r.Reason == "wall_timeout"
 }
+
+// red says whether the command came to a result, and that was no pass.
+func (r Result) red() bool { return r.answered() && !r.Passed }
 
 // named says whether FailedTests is all that failed.
 func (f Facts) named() bool { return len(f.FailedTests) > 0 && !f.Cut }

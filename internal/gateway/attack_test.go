@@ -34,6 +34,7 @@ func TestG3HijackedAgentGetsNoMoreFromTheGateway(t *testing.T) {
 		{run.ProviderGoogle, "POST", "/v1beta/models/..%2F..%2Ffiles:generateContent", "does not offer", strings.NewReader(`{}`), nil},
 		{run.ProviderGoogle, "POST", "/v1beta/models/gemini-ultra:generateContent", `model "gemini-ultra" is not allowed`, strings.NewReader(`{}`), nil},
 		{run.ProviderAnthropic, "POST", messagesPath, `model "claude-opus-4-5" is not allowed`, strings.NewReader(`{"model":"claude-opus-4-5"}`), nil},
+		{run.ProviderOpenAI, "POST", responsesPath, `model "gpt-5-pro" is not allowed`, strings.NewReader(`{"model":"gpt-5-pro"}`), nil},
 		{run.ProviderAnthropic, "POST", countPath, "is not allowed", strings.NewReader(`{"model":"claude-opus-4-5"}`), nil},
 		{run.ProviderAnthropic, "POST", messagesPath, "mcp_servers is not allowed", strings.NewReader(`{"model":"claude-sonnet-4-5","mcp_servers":[]}`), nil},
 		{run.ProviderOpenAI, "POST", responsesPath, `tools[0].type "web_search"`, strings.NewReader(`{"model":"gpt-5","tools":[{"type":"web_search"}]}`), nil},

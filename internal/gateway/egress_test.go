@@ -332,7 +332,7 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"another protocol": "SSH-2.0-evil\n", "plain HTTP": "GET / HTTP/1.1\nHost: evil.example.com\n\n",
-		"half a message": "\x16\x03\x01\x02\x00\x01\x00",
+		"half a message": "\x16\x03\x01\x02\x00\x01\x00", "nothing": "", // which is no attack
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -347,10 +347,14 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)
 			}
-			if b, err := io.ReadAll(r); err != nil || string(b) != string(accessDenied) {
+			told, want := string(accessDenied), []run.HostUse{{Host: registry, Blocked: notTLS, Count: 1}}
+			if text == "" {
+				told, want = "", nil
+			}
+			if b, err := io.ReadAll(r); err != nil || string(b) != told {
 				t.Errorf("%q %v", b, err)
 			}
-			if diff := cmp.Diff([]run.HostUse{{Host: registry, Blocked: notTLS, Count: 1}}, n.ends(t)); diff != "" {
+			if diff := cmp.Diff(want, n.ends(t)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -449,23 +453,6 @@ func TestG2AddressesThatAreNotPublic(t *testing.T) {
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// Attack G2: an allowed host sends the client on to one that is not. The proxy does
-// not follow, and the client does not get there.
-func TestG2RedirectToABlockedHost(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "https://evil.example.com/"+r.URL.Path, http.StatusFound)
-	})
-	n.open(t, egress.List{registry}, []string{registry})
-	if resp, err := n.get(t, "https://"+registry+"/secret"); err == nil || !strings.Contains(err.Error(), notAllowed) {
-		t.Errorf("%v %v", resp, err)
-	}
-	want := []run.HostUse{{Host: registry, Count: 1}, {Host: "evil.example.com", Blocked: notAllowed, Count: 1}}
-	if diff := cmp.Diff(want, n.ends(t), noBytes); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -599,24 +586,6 @@ func TestTunnelsEnd(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
-	}
-}
-
-// A client that leaves a tunnel without a word is no attack.
-func TestTunnelThatIsNotUsed(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t, nil)
-	n.open(t, egress.List{registry}, []string{registry})
-	conn, r := n.say(t, "CONNECT "+registry+":443 HTTP/1.1\nHost: x\n$AUTH\n\n")
-	established(t, r)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := io.ReadAll(r); err != nil || len(b) != 0 {
-		t.Errorf("%q %v", b, err)
-	}
-	if got := n.ends(t); len(got) != 0 {
-		t.Errorf("%+v", got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,12 +28,6 @@ const (
 // read in two ways. says is what the message names, up to a blank.
 var refusedRequests = []struct{ path, body, says string }{
 	// Of the APIs themselves.
-	{messagesPath, `{"model":"m","mcp_servers":[{"url":"https://evil.example"}]}`, "mcp_servers"},
-	{messagesPath, `{"model":"m","mcp_servers":null}`, "mcp_servers"},
-	{messagesPath, `{"model":"m","container":{"skills":[]}}`, "container"},
-	{messagesPath, `{"model":"m","fallbacks":[{"model":"dear"}]}`, "fallbacks"},
-	{messagesPath, `{"model":"m","user_profile_id":"other"}`, "user_profile_id"},
-	{messagesPath, `{"model":"m","compaction":{}}`, "compaction"},
 	{messagesPath, `{"model":"m","context_management":{"edits":[{"type":"compact_20260112"}]}}`, "context_management.edits[0].type"},
 	{messagesPath, `{"model":"m","messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]}`, "messages[0].content[0].source.type"},
 	{messagesPath, `{"model":"m","messages":[{"content":[{"type":"image","source":{"type":"base64","url":"https://e"}}]}]}`, "messages[0].content[0].source.url"},
@@ -41,7 +36,6 @@ var refusedRequests = []struct{ path, body, says string }{
 	{messagesPath, `{"model":"m","system":[{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url"}}]}}]}`, "system[0].source.content[0].source.type"},
 	{messagesPath, `{"model":"m","tools":[{"name":"a","input_schema":{"properties":{"a":{"$ref":"https://evil.example"}}}}]}`, "tools[0].input_schema.properties.a.$ref"},
 	{messagesPath, `{"model":"m","tools":[{"type":"mcp_toolset"}]}`, "tools[0].type"},
-	{messagesPath, `{"model":"m","inference_geo":"us"}`, "inference_geo"},
 	{messagesPath, `{"model":"m","service_tier":"priority"}`, "service_tier"},
 	{responsesPath, `{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}`, "input[0].type"},
 	{responsesPath, `{"model":"m","input":[{"content":[{"type":"input_file","file_id":"file-1"}]}]}`, "input[0].content[0].file_id"},
@@ -50,13 +44,10 @@ var refusedRequests = []struct{ path, body, says string }{
 	{responsesPath, `{"model":"m","input":[{"id":"msg_1"}]}`, "input[0]"},
 	{responsesPath, `{"model":"m","store":"false"}`, "store"},
 	{responsesPath, `{"model":"m","store":null}`, "store"},
-	{responsesPath, `{"model":"m","prompt":{"id":"p"}}`, "prompt"},
-	{responsesPath, `{"model":"m","conversation":"c"}`, "conversation"},
 	{responsesPath, `{"model":"m","store":true}`, "store"},
 	{responsesPath, `{"model":"m","store":1}`, "store"},
 	{responsesPath, `{"model":"m","background":"true"}`, "background"},
 	{responsesPath, `{"model":"m","prompt_cache_retention":"24h"}`, "prompt_cache_retention"},
-	{responsesPath, `{"model":"m","context_management":[{"type":"compaction"}]}`, "context_management"},
 	{responsesPath, `{"model":"m","tools":[{"type":"function","server_url":"https://e"}]}`, "tools[0].server_url"},
 	{responsesPath, `{"model":"m","tools":[{"type":"namespace","tools":[{"type":"code_interpreter"}]}]}`, "tools[0].tools[0].type"},
 	{chatPath, `{"model":"m","messages":[{"content":[{"type":"file","file":{"file_id":"f"}}]}]}`, "messages[0].content[0].file.file_id"},
@@ -86,44 +77,19 @@ var refusedRequests = []struct{ path, body, says string }{
 	{generatePath, `{"contents":[{"parts":[{"inlineData":{"data":"AA"}}]}]}`, "contents[0].parts[0].inlineData"},
 	{generatePath, `{"contents":[{"parts":[{"inlineData":{"data":"AA","mimetype":"image/png"}}]}]}`, "contents[0].parts[0].inlineData.mimetype"},
 	// Of gateways that speak them.
-	{chatPath, `{"model":"m","search_parameters":{"mode":"on"}}`, "search_parameters"},
-	{chatPath, `{"model":"m","enable_search":true}`, "enable_search"},
-	{chatPath, `{"model":"m","search_options":{}}`, "search_options"},
-	{chatPath, `{"model":"m","search_settings":{}}`, "search_settings"},
-	{chatPath, `{"model":"m","compound_custom":{}}`, "compound_custom"},
-	{chatPath, `{"model":"m","documents":[]}`, "documents"},
-	{chatPath, `{"model":"m","citation_options":"enabled"}`, "citation_options"},
-	{chatPath, `{"model":"m","fallbacks":["dear"]}`, "fallbacks"},
-	{chatPath, `{"model":"m","api_base":"https://evil.example"}`, "api_base"},
-	{chatPath, `{"model":"m","base_url":"https://evil.example"}`, "base_url"},
-	{chatPath, `{"model":"m","api_key":"k"}`, "api_key"},
-	{chatPath, `{"model":"m","user_config":{"model_list":[]}}`, "user_config"},
-	{chatPath, `{"model":"m","models":["dear"]}`, "models"},
-	{chatPath, `{"model":"m","plugins":[{"id":"web"}]}`, "plugins"},
-	{chatPath, `{"model":"m","provider":{"order":["dear"]}}`, "provider"},
-	{chatPath, `{"model":"m","route":"fallback"}`, "route"},
-	{chatPath, `{"model":"m","extra_body":{}}`, "extra_body"},
-	{chatPath, `{"model":"m","extra_headers":{"Authorization":"x"}}`, "extra_headers"},
 	{chatPath, `{"model":"m","stream_options":{"include_usage":false},"stream":true}`, "stream_options has no include_usage: true:"},
-	{messagesPath, `{"model":"m","models":["dear"]}`, "models"},
 	// Of nobody.
-	{messagesPath, `{"model":"m","MODEL":"dear"}`, "MODEL"},
 	{messagesPath, `{"model":"m","new_feature":{"source_url":"https://e"}}`, "new_feature.source_url"},
 	{messagesPath, `{"model":"m","new_feature":{"MCP_servers":[]}}`, "new_feature.MCP_servers"},
-	{messagesPath, `{"model":"m","mcpservers":[]}`, "mcpservers"},
 	{generatePath, `{"tools":[{"filesearch":{}}]}`, "tools[0].filesearch"},
 	{messagesPath, `{"model":"m","":1}`, `""`},
 	// What a provider takes for nothing, and we could take for what we need.
 	{responsesPath, `{"model":"gpt-5","s_tore":false}`, "s_tore"},
 	{responsesPath, `{"model":"gpt-5","maxoutputtokens":1}`, "maxoutputtokens"},
-	{chatPath, `{"m_odel":"gpt-5-mini"}`, "m_odel"},
 	{chatPath, `{"model":"m","stream":true,"streamoptions":{"include_usage":true}}`, "streamoptions"},
 	{chatPath, `{"model":"m","stream":true,"stream_options":{"includeusage":true}}`, "stream_options.includeusage"},
 	{chatPath, `{"model":"m","stream_":true}`, "stream_"},
-	{chatPath, `{"model":"m","maxtokens":1}`, "maxtokens"},
-	{messagesPath, `{"model":"m","max__tokens":1}`, "max__tokens"},
 	{messagesPath, `{"model":"m","messages":[{"content":[{"in_put":{"source":{"url":"x"}}}]}]}`, "messages[0].content[0].in_put"},
-	{generatePath, `{"generationconfig":{"maxOutputTokens":1}}`, "generationconfig"},
 	{generatePath, `{"generationConfig":{"m_ax_output_tokens":1}}`, "generationConfig.m_ax_output_tokens"},
 	// Of what is not read as it stands.
 	{messagesPath, `[]`, "not a JSON object"},
@@ -144,18 +110,14 @@ var refusedRequests = []struct{ path, body, says string }{
 	{generatePath, `{"generationConfig":{"MAX_OUTPUT_TOKENS":1}}`, "generationConfig.MAX_OUTPUT_TOKENS"},
 	// Of tools of the provider's, dearer answers and stored things.
 	{messagesPath, `{"model":"m","tools":[{"name":"a"},{"type":"web_search_20250305"}]}`, "tools[1].type \"web_search_20250305\""},
-	{messagesPath, `{"model":"m","speed":"fast"}`, "speed"},
 	{responsesPath, `{"model":"m","service_tier":"priority"}`, "service_tier"},
 	{responsesPath, `{"model":"m","tools":[{"type":"web_search"}]}`, "tools[0].type"},
 	{responsesPath, `{"model":"m","tools":[{"type":"namespace","tools":[{"type":"mcp"}]}]}`, "tools[0].tools[0].type"},
 	{responsesPath, `{"model":"m","background":true}`, "background"},
-	{responsesPath, `{"model":"m","previous_response_id":"resp_1"}`, "previous_response_id"},
 	{responsesPath, `{"model":"m","input":[{"content":[{"type":"input_file","file_url":"https://e"}]}]}`, "input[0].content[0].file_url"},
-	{chatPath, `{"model":"m","web_search_options":{}}`, "web_search_options"},
 	{chatPath, `{"model":"m","messages":[{"content":[{"type":"image_url","image_url":{"url":"HTTPS://e"}}]}]}`, "messages[0].content[0].image_url.url"},
 	{chatPath, `{"model":"m","n":1000}`, "n"},
 	{generatePath, `{"tools":[{"google_search":{}}]}`, "tools[0].google_search"},
-	{generatePath, `{"cached_content":"cachedContents/1"}`, "cached_content"},
 	// Of names that are more than the name of a model to whoever stands behind the endpoint.
 	{chatPath, `{"model":"gpt-5-pro,x/gpt-5"}`, "does not look like"}, // LiteLLM asks both
 	{chatPath, `{"model":"gpt-5\u202e"}`, "does not look like"},
@@ -167,6 +129,17 @@ var refusedRequests = []struct{ path, body, says string }{
 	{chatPath, `{"model":"x%2f/gpt-5"}`, "does not look like"},
 	{chatPath, `{"model":"https://evil.example?/gpt-5"}`, "does not look like"},
 	{chatPath, `{"model":"openai/gpt-5:online"}`, `"openai/gpt-5:online" is not allowed`},
+}
+
+// refusedFields are fields that no API has, or that reach further than an answer, by path.
+var refusedFields = map[string]string{
+	messagesPath: "mcp_servers container fallbacks user_profile_id compaction inference_geo models MODEL " +
+		"mcpservers max__tokens speed",
+	chatPath: "search_parameters enable_search search_options search_settings compound_custom documents " +
+		"citation_options fallbacks api_base base_url api_key user_config models plugins provider " +
+		"route extra_body extra_headers m_odel maxtokens web_search_options",
+	responsesPath: "prompt conversation context_management previous_response_id",
+	generatePath:  "generationconfig cached_content",
 }
 
 func post(t *testing.T, tr trial, path, body string) answer {
@@ -188,7 +161,17 @@ func inspected(t *testing.T, path, body string) (asked, error) {
 // field, with what to do; so it is in a call that costs nothing.
 func TestFieldsWithReachAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, tt := range refusedRequests {
+	refused := slices.Clone(refusedRequests)
+	for path, names := range refusedFields {
+		for name := range strings.FieldsSeq(names) {
+			body := fmt.Sprintf(`{"model":"m",%q:{}}`, name)
+			if path == generatePath { // which has the model in its path
+				body = fmt.Sprintf(`{%q:{}}`, name)
+			}
+			refused = append(refused, struct{ path, body, says string }{path, body, name})
+		}
+	}
+	for _, tt := range refused {
 		free := map[string]string{messagesPath: countPath, generatePath: countGemini}[tt.path]
 		for _, path := range []string{tt.path, free} {
 			if path == "" || path == free && strings.Contains(tt.says, "not a number") {

@@ -9,8 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/org/ralph-action/internal/run"
 )
 
 // final takes a wrong key for final, and an unknown model before any work.
@@ -131,16 +129,6 @@ func TestUnmeteredPassesWhatItDoesNotKnow(t *testing.T) {
 		if r.Header.Get("X-Api-Key") != realKey || r.URL.Query().Get("key") != "" {
 			t.Errorf("%s with %v", r.URL, r.Header)
 		}
-	}
-}
-
-// TestAccountOfALogin: the token of a ChatGPT account is sent with its account.
-func TestAccountOfALogin(t *testing.T) {
-	t.Parallel()
-	u := Upstream{Provider: run.ProviderOpenAI, AuthToken: "t", Account: "a"}
-	h := u.header(http.Header{"Chatgpt-Account-Id": {"of the agent"}})
-	if h.Get("Authorization") != "Bearer t" || h.Get("Chatgpt-Account-Id") != "a" {
-		t.Errorf("%v", h)
 	}
 }
 

@@ -2,35 +2,12 @@ package ghapp_test
 
 import (
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"
 )
-
-func TestCheckRun(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	main := w.head(t, "main")
-	check(t, w.repo.CreateCheck(t.Context(), ghapp.CheckInput{
-		Name: "Ralph", HeadOID: main, ExternalID: "r-1", DetailsURL: w.URL() + "/acme/widgets/pull/8",
-		StartedAt:  time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Conclusion: run.ConclusionTimedOut, Title: "Late", Summary: "Stopped", Text: "More",
-		Buttons: []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Again"}},
-	}))
-	want := []ghsim.CheckRun{{
-		Name: "Ralph", HeadOID: main, ExternalID: "r-1", Status: "completed", Conclusion: "timed_out", Title: "Late",
-		Summary: "Stopped", Text: "More", Buttons: []string{"retry"},
-	}}
-	if diff := cmp.Diff(want, get[[]ghsim.CheckRun](t)(w.CheckRuns(owner, name)),
-		cmpopts.IgnoreFields(ghsim.CheckRun{}, "ID")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
 
 // makeCheck makes the check run of a run.
 func makeCheck(t *testing.T, repo *ghapp.Repo, head, externalID string) {

@@ -84,7 +84,7 @@ func liveChecks(t *testing.T, l liveTarget) {
 		body := func(n int) error {
 			text := strings.Repeat("é", n)
 			_, err := l.repo.Comment(ctx, pr.Number, text)
-			return errors.Join(err, l.repo.UpdatePR(ctx, pr.Number, nil, &text))
+			return errors.Join(err, l.repo.UpdatePR(ctx, pr.Number, text))
 		}
 		const most = 65536 // characters
 		if err := body(most); err != nil {

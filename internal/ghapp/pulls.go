@@ -132,10 +132,9 @@ func (r *Repo) MayOpenPRs(ctx context.Context, branch string) error {
 	return nil
 }
 
-// UpdatePR changes title and body where given. GitHub refuses bodies over
-// 65,536 characters.
-func (r *Repo) UpdatePR(ctx context.Context, n int, title, body *string) error {
-	_, _, err := r.writer.PullRequests.Edit(ctx, r.owner, r.name, n, &github.PullRequest{Title: title, Body: body})
+// UpdatePR changes the description. GitHub refuses one over 65,536 characters.
+func (r *Repo) UpdatePR(ctx context.Context, n int, body string) error {
+	_, _, err := r.writer.PullRequests.Edit(ctx, r.owner, r.name, n, &github.PullRequest{Body: &body})
 	return wrap("update pull request", err)
 }
 

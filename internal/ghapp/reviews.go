@@ -41,13 +41,13 @@ func (r *Repo) Reviews(ctx context.Context, n int) ([]Review, error) {
 	if err != nil {
 		return nil, err
 	}
-	comments, err := r.onLines(ctx, n)
+	comments, err := r.CommentsOnLines(ctx, n)
 	if err != nil {
 		return nil, err
 	}
 	of := map[int64][]ReviewComment{}
 	for _, c := range comments {
-		of[c.GetPullRequestReviewID()] = append(of[c.GetPullRequestReviewID()], reviewComment(c))
+		of[c.ReviewID] = append(of[c.ReviewID], c)
 	}
 	var reviews []Review
 	for _, rv := range got {
@@ -85,13 +85,3 @@ func all[T any](
 
 // Conversation is the comment that opened the conversation which this one is in.
 func (c ReviewComment) Conversation() int64 { return cmp.Or(c.ReplyTo, c.ID) }
-
-func reviewComment(c *github.PullRequestComment) ReviewComment {
-	return ReviewComment{
-		ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(),
-		Path: c.GetPath(),
-		Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(),
-		Author: user(c.GetUser()),
-		Edited: editedOnLine(c),
-	}
-}

@@ -223,25 +223,6 @@ func TestIssueAndComments(t *testing.T) {
 	}
 }
 
-func TestBranch(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	ctx := t.Context()
-	if _, err := w.repo.Branch(ctx, "ralph/7"); !errors.Is(err, ghapp.ErrNotFound) {
-		t.Errorf("missing branch: %v", err)
-	}
-	ref := w.branch(t)
-	if want := (ghapp.Ref{OID: w.head(t, "main"), TreeOID: w.git(t, "rev-parse", "main^{tree}")}); ref != want {
-		t.Errorf("branch = %+v, want %+v", ref, want)
-	}
-	if err := w.repo.CreateBranch(ctx, "ralph/7", ref.OID); !errors.Is(err, ghapp.ErrExists) {
-		t.Errorf("branch that exists: %v", err)
-	}
-	if err := w.repo.CreateBranch(ctx, "ralph/8", strings.Repeat("0", 40)); err == nil || errors.Is(err, ghapp.ErrExists) {
-		t.Errorf("branch at nothing: %v", err)
-	}
-}
-
 func TestCreateCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -391,7 +372,7 @@ func TestPullRequest(t *testing.T) {
 		t.Errorf("found one for another branch: %v", err)
 	}
 	body := "new body"
-	check(t, w.repo.UpdatePR(ctx, pr.Number, nil, &body))
+	check(t, w.repo.UpdatePR(ctx, pr.Number, body))
 	check(t, w.repo.MarkReady(ctx, pr.NodeID))
 	now := get[ghapp.PR](t)(w.repo.PR(ctx, pr.Number))
 	want.Body, want.Draft, want.UpdatedAt = body, false, now.UpdatedAt
@@ -399,7 +380,7 @@ func TestPullRequest(t *testing.T) {
 		t.Error(diff)
 	}
 	long := strings.Repeat("x", 65_537)
-	if err := w.repo.UpdatePR(ctx, pr.Number, nil, &long); classOf(err) != ghapp.Invalid {
+	if err := w.repo.UpdatePR(ctx, pr.Number, long); classOf(err) != ghapp.Invalid {
 		t.Errorf("too long a body: %v", err)
 	}
 	check(t, w.CloseIssue(owner, name, pr.Number, "walt"))
@@ -730,7 +711,7 @@ func TestConversation(t *testing.T) {
 	}
 	id, url, err := w.repo.ReplyInThread(t.Context(), pr.Number, rv.Lines[0].ID, "Done, marked")
 	check(t, err)
-	found := get[ghapp.Comment](t)(w.repo.FindReply(t.Context(), pr.Number, "marked"))
+	found := get[ghapp.ReviewComment](t)(w.repo.FindReply(t.Context(), pr.Number, "marked"))
 	if found.ID != id || found.URL != url || found.Body != "Done, marked" {
 		t.Errorf("found %+v, wrote %d at %s", found, id, url)
 	}

@@ -125,46 +125,38 @@ func (r *Repo) ReplyInThread(
 
 // FindReply gives the App's own comment on a line of pull request n that ends in
 // marker, as FindComment does on an issue. None is ErrNotFound.
-func (r *Repo) FindReply(ctx context.Context, n int, marker string) (Comment, error) {
+func (r *Repo) FindReply(ctx context.Context, n int, marker string) (ReviewComment, error) {
 	bot, err := r.BotID(ctx)
 	if err != nil {
-		return Comment{}, err
+		return ReviewComment{}, err
 	}
 	said, err := r.CommentsOnLines(ctx, n)
 	if err != nil {
-		return Comment{}, err
+		return ReviewComment{}, err
 	}
 	for _, c := range said {
 		if c.Author.ID == bot && endsIn(c.Body, marker) {
 			return c, nil
 		}
 	}
-	return Comment{}, fmt.Errorf("find own reply: %w", ErrNotFound)
+	return ReviewComment{}, fmt.Errorf("find own reply: %w", ErrNotFound)
 }
 
 // CommentsOnLines lists what was said on lines of pull request n, oldest first.
-func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]Comment, error) {
-	list, err := r.onLines(ctx, n)
-	said := make([]Comment, 0, len(list))
-	for _, c := range list {
-		said = append(said, Comment{
-			ID: c.GetID(), NodeID: c.GetNodeID(), URL: c.GetHTMLURL(), Body: c.GetBody(), Author: user(c.GetUser()),
-			CreatedAt: c.GetCreatedAt().Time, Edited: editedOnLine(c),
-		})
-	}
-	return said, err
-}
-
-func (r *Repo) onLines(ctx context.Context, n int) ([]*github.PullRequestComment, error) {
-	return all("list comments on lines", func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
+func (r *Repo) CommentsOnLines(ctx context.Context, n int) ([]ReviewComment, error) {
+	list, err := all("list comments on lines", func(page github.ListOptions) ([]*github.PullRequestComment, *github.Response, error) {
 		return r.reader.PullRequests.ListComments(ctx, r.owner, r.name, n,
 			&github.PullRequestListCommentsOptions{ListOptions: page})
 	})
-}
-
-// editedOnLine is Comment.Edited of a comment on a line.
-func editedOnLine(c *github.PullRequestComment) bool {
-	return c.GetUpdatedAt().After(c.GetCreatedAt().Time)
+	said := make([]ReviewComment, 0, len(list))
+	for _, c := range list {
+		said = append(said, ReviewComment{
+			ID: c.GetID(), ReviewID: c.GetPullRequestReviewID(), NodeID: c.GetNodeID(), Body: c.GetBody(), URL: c.GetHTMLURL(),
+			Path: c.GetPath(), Diff: c.GetDiffHunk(), Line: c.GetLine(), StartLine: c.GetStartLine(), ReplyTo: c.GetInReplyTo(),
+			Author: user(c.GetUser()), Edited: c.GetUpdatedAt().After(c.GetCreatedAt().Time),
+		})
+	}
+	return said, err
 }
 
 // ResolveThread resolves a conversation. GitHub does not let every App do that

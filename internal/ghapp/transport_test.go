@@ -1,6 +1,7 @@
 package ghapp_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ func TestNewRefuses(t *testing.T) {
 	key := ghsimtest.Key()
 	for name, cfg := range map[string]ghapp.Config{
 		"no key":      {AppID: 1},
+		"half a key":  {AppID: 1, PrivateKey: key[:len(key)/2]},
+		"two keys":    {AppID: 1, PrivateKey: append(bytes.Clone(key), key...)},
 		"broken key":  {AppID: 1, PrivateKey: []byte("-----BEGIN RSA PRIVATE KEY-----\nxx\n-----END RSA PRIVATE KEY-----")},
 		"no id":       {PrivateKey: key},
 		"bad address": {AppID: 1, PrivateKey: key, APIURL: "github.com"},

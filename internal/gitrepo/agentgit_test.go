@@ -68,11 +68,7 @@ func fastImport(t testing.TB, dir string, in io.Reader) {
 // historyOf is the history of HEAD, to the depth.
 func historyOf(t testing.TB, r *Repo, depth int) History {
 	t.Helper()
-	_, head, err := r.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return History{Tip: head, Depth: depth}
+	return History{Tip: headOf(t, r), Depth: depth}
 }
 
 // cloned is what git log says in a clone of the depth.

@@ -57,12 +57,8 @@ func TestRefusedWorkLeavesNothing(t *testing.T) {
 	}
 	files{"refused": "refused"}.write(t, w.Dir())
 	refused := snapshot(t, w)
-	_, head, err := person.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	commit, err := r.CommitTree(t.Context(), CommitSpec{
-		Tree: s.Tree, Parents: []OID{head}, Message: "m", Author: ann(), When: testTime(),
+		Tree: s.Tree, Parents: []OID{headOf(t, person)}, Message: "m", Author: ann(), When: testTime(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -178,10 +174,7 @@ func TestForkIsBounded(t *testing.T) {
 		t.Fatalf("refused %v", refused.Refused)
 	}
 	r, w := fork()
-	needed, err := r.TreeWith(t.Context(), headTree(t, r), []TreeEdit{{Path: "needed", Data: []byte("x")}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	needed := edited(t, r, headTree(t, r), TreeEdit{Path: "needed", Data: []byte("x")})
 	files{"large": random(2)}.write(t, w.Dir())
 	held := objectFiles(t, place)
 	full := snapshot(t, w)

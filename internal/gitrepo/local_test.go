@@ -18,10 +18,7 @@ import (
 func advance(t *testing.T, r *Repo, edits ...TreeEdit) (OID, error) {
 	t.Helper()
 	base := headTree(t, r)
-	tree, err := r.TreeWith(t.Context(), base, edits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := edited(t, r, base, edits...)
 	return tree, r.AdvanceCheckout(t.Context(), base, tree)
 }
 

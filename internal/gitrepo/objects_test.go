@@ -21,10 +21,7 @@ func TestReadFile(t *testing.T) {
 	t.Parallel()
 	r := open(t, person(t, files{"a": "content", "d/e/f": "deep", "*x": "star", "l": "->a", "sp ace": "s"}))
 	ctx := t.Context()
-	_, head, err := r.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := headOf(t, r)
 	missing := OID(strings.Repeat("1", 40))
 	for _, treeish := range []OID{head, headTree(t, r)} {
 		for _, tt := range []struct {
@@ -130,14 +127,11 @@ func TestDiffAgreesWithGit(t *testing.T) {
 	}))
 	ctx := t.Context()
 	base := headTree(t, r)
-	tree, err := r.TreeWith(ctx, base, []TreeEdit{
+	tree := edited(t, r, base, []TreeEdit{
 		{Path: "a", Data: []byte("1\n3\n4\n")}, {Path: "b", Data: []byte("x")}, {Path: "d/e", Remove: true},
 		{Path: "l", Data: []byte("file\n")}, {Path: "to-dir/x", Data: []byte("t\n")}, {Path: "f/n", Data: []byte("n\n")},
 		{Path: "bin", Data: []byte("\x00")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}...)
 	for _, pair := range [][2]OID{{base, tree}, {tree, base}, {"", tree}, {base, base}} {
 		changes, err := r.Diff(ctx, pair[0], pair[1])
 		if err != nil {
@@ -213,14 +207,7 @@ func TestMerge3(t *testing.T) {
 	t.Parallel()
 	r := open(t, person(t, files{"a": "1\n2\n3\n", "b": "b\n", "gone": "x\n"}))
 	base := headTree(t, r)
-	with := func(edits ...TreeEdit) OID {
-		t.Helper()
-		tree, err := r.TreeWith(t.Context(), base, edits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tree
-	}
+	with := func(edits ...TreeEdit) OID { return edited(t, r, base, edits...) }
 	mine := []TreeEdit{{Path: "a", Data: []byte("1\nours\n3\n")}, {Path: "gone", Remove: true}}
 	theirs := TreeEdit{Path: "b", Data: []byte("theirs\n")}
 	m, err := r.Merge3(t.Context(), base, with(mine...), with(theirs))

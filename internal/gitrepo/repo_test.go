@@ -90,13 +90,28 @@ func open(t testing.TB, dir string) *Repo {
 	return r
 }
 
-func headTree(t testing.TB, r *Repo) OID {
+func headOf(t testing.TB, r *Repo) OID {
 	t.Helper()
 	_, head, err := r.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	tree, err := r.TreeOf(t.Context(), head)
+	return head
+}
+
+func headTree(t testing.TB, r *Repo) OID {
+	t.Helper()
+	tree, err := r.TreeOf(t.Context(), headOf(t, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// edited is a tree with edits.
+func edited(t testing.TB, r *Repo, base OID, edits ...TreeEdit) OID {
+	t.Helper()
+	tree, err := r.TreeWith(t.Context(), base, edits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,10 +238,7 @@ func TestUpdateRefIsConditional(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	r := open(t, person(t, files{"a": "a"}))
-	_, head, err := r.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := headOf(t, r)
 	other, err := r.CommitTree(ctx, CommitSpec{
 		Tree: headTree(t, r), Parents: []OID{head}, Message: "x", Author: ann(), When: testTime(),
 	})

@@ -73,7 +73,7 @@ func TestExportMovesBetweenTrees(t *testing.T) {
 	})
 	r := open(t, dir)
 	first := headTree(t, r)
-	second, err := r.TreeWith(ctx, first, []TreeEdit{
+	second := edited(t, r, first, []TreeEdit{
 		{Path: "a", Data: []byte("2")},
 		{Path: "b", Data: []byte("#!")},
 		{Path: "d/x", Mode: ModeExecutable, Data: []byte("x")},
@@ -82,10 +82,7 @@ func TestExportMovesBetweenTrees(t *testing.T) {
 		{Path: "to-file", Data: []byte("file")},
 		{Path: "link", Mode: ModeSymlink, Data: []byte("d/y")},
 		{Path: "new/er/file", Data: []byte("n")},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}...)
 	w := export(t, r)
 	same, err := os.Stat(filepath.Join(w.Dir(), "same"))
 	if err != nil {
@@ -177,13 +174,10 @@ func TestResetKeepsUntracked(t *testing.T) {
 			t.Parallel()
 			r := open(t, person(t, files{"a": "a", ".gitignore": "cache/\n", "src/x": "x", "gone/y": "y", "out/z": "z"}))
 			w := export(t, r)
-			tree, err := r.TreeWith(t.Context(), headTree(t, r), []TreeEdit{
+			tree := edited(t, r, headTree(t, r), []TreeEdit{
 				{Path: "gone", Remove: true}, {Path: "out", Remove: true}, {Path: "a", Data: []byte("b")},
 				{Path: "new", Data: []byte("n")},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}...)
 			files{
 				"cache/deep/file": "c", "src/y.o": "o", "src/x": "changed", ".git/config": "c", "gone/own": "mine",
 				"new/in/the/way": "w",

@@ -18,7 +18,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 )
@@ -101,10 +100,7 @@ func TestWayOut(t *testing.T) {
 			}
 
 			h, b := open()
-			handle, err := h.StartAgent(t.Context(), s, loop.AgentStart{
-				Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md",
-				Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
-			})
+			handle, err := h.StartAgent(t.Context(), s, agentStart("r1-1"))
 			if err != nil {
 				t.Fatal(err)
 			}

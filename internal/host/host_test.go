@@ -39,15 +39,7 @@ func newSource(t *testing.T, files map[string]string) source {
 	t.Helper()
 	dir := t.TempDir()
 	put(t, dir, files)
-	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "begin"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	commit(t, dir)
 	path, err := proc.Look("git")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +53,20 @@ func newSource(t *testing.T, files map[string]string) source {
 		t.Fatal(err)
 	}
 	return source{repo}
+}
+
+// commit makes the next commit of a repository, which it makes where there is none.
+func commit(t *testing.T, dir string) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"init", "-q"}, {"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "next"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
 }
 
 func put(t *testing.T, dir string, files map[string]string) {
@@ -100,6 +106,14 @@ func tree(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// agentStart is an agent with a prompt and an empty plan.
+func agentStart(name string) loop.AgentStart {
+	return loop.AgentStart{
+		Name: name, Prompt: "work", ProgressPath: ".ralph/x/progress.md",
+		Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
+	}
 }
 
 // open has the work tree of a run laid out.

@@ -3,14 +3,12 @@ package host_test
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -28,10 +26,7 @@ func inLane(t *testing.T, src host.Source, b *box) (next func() *host.Host, star
 		t.Helper()
 		var s loop.State
 		s.HeadTree = tree
-		_, err := r.StartAgent(t.Context(), s, loop.AgentStart{
-			Name: name, Prompt: "work", ProgressPath: ".ralph/x/progress.md",
-			Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
-		})
+		_, err := r.StartAgent(t.Context(), s, agentStart(name))
 		if err != nil {
 			t.Fatal(err)
 		}

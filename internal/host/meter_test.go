@@ -15,7 +15,6 @@ import (
 	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 )
@@ -126,15 +125,15 @@ func metered(t *testing.T, says agent.Result, change ...func(*host.Gateway)) (*h
 		t.Fatal(err)
 	}
 	s.HeadTree = opened.HeadTree
-	handle, err := h.StartAgent(t.Context(), s, loop.AgentStart{
-		Name: "r1-1", Prompt: "work", ProgressPath: ".ralph/x/progress.md",
-		Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
-	})
+	handle, err := h.StartAgent(t.Context(), s, agentStart("r1-1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"agent", "token of r1-1"}, b.spec.Argv); diff != "" {
 		t.Error(diff)
+	}
+	if b.spec.Env["TZ"] != "UTC" { // by which the hours are read that agents name
+		t.Errorf("the zone in a container is %q", b.spec.Env["TZ"])
 	}
 	start, err := meter.Start(t.Context(), "r1-1")
 	want := []spend.Scope{
@@ -163,14 +162,6 @@ func use(t *testing.T, m *spend.Meter, in, out int64) {
 	}
 }
 
-// TestTheClockOfAgents is that by which the hours they name are read.
-func TestTheClockOfAgents(t *testing.T) {
-	t.Parallel()
-	if _, b, _, _ := metered(t, agent.Result{}); b.spec.Env["TZ"] != "UTC" {
-		t.Errorf("the zone in a container is %q", b.spec.Env["TZ"])
-	}
-}
-
 // Attack I1: the budget is used up in the middle of an iteration, and the agent
 // does not care: it is stopped, what it cost is known, and the run learns why,
 // whatever the agent says of it.
@@ -178,11 +169,10 @@ func TestI1BudgetHitStopsTheAgent(t *testing.T) {
 	t.Parallel()
 	const why = "budget exhausted: the test says so"
 	for name, says := range map[string]agent.Result{
-		"silent": {
-			Outcome: agent.OutcomeEmpty,
-		}, "blames the rate": {Outcome: agent.OutcomeRateLimited, Error: "429", RetryAt: time.Unix(99, 0)},
-		"blames the key": {Outcome: agent.OutcomeAuth, Error: "401"},
-		"counts wrongly": {Outcome: agent.OutcomeErrored, Usage: run.Usage{CostUSD: 99, Turns: 3}},
+		"silent": {Outcome: agent.OutcomeEmpty}, "polled": {Outcome: agent.OutcomeEmpty},
+		"blames the rate": {Outcome: agent.OutcomeRateLimited, Error: "429", RetryAt: time.Unix(99, 0)},
+		"blames the key":  {Outcome: agent.OutcomeAuth, Error: "401"},
+		"counts wrongly":  {Outcome: agent.OutcomeErrored, Usage: run.Usage{CostUSD: 99, Turns: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +185,12 @@ func TestI1BudgetHitStopsTheAgent(t *testing.T) {
 			if err := meter.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: why, Budget: true}); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.Await(t.Context(), handle); err != nil { // returns once it was stopped
+			if name == "polled" { // where the App looks instead of waiting, that stops it
+				status, err = h.ObserveAgent(t.Context(), handle)
+				if err != nil || !status.Running || b.status.Reason != sandbox.ReasonStopped {
+					t.Errorf("%+v, %v, the process %+v", status, err, b.status)
+				}
+			} else if err := h.Await(t.Context(), handle); err != nil { // returns once it was stopped
 				t.Fatal(err)
 			}
 			status, err = h.ObserveAgent(t.Context(), handle)
@@ -208,19 +203,6 @@ func TestI1BudgetHitStopsTheAgent(t *testing.T) {
 				t.Error("its token is still good")
 			}
 		})
-	}
-}
-
-// Where the App polls instead of waiting, the look at the agent stops it.
-func TestI1BudgetHitIsSeenByPolling(t *testing.T) {
-	t.Parallel()
-	h, b, meter, handle := metered(t, agent.Result{Outcome: agent.OutcomeEmpty})
-	if err := meter.Refuse(t.Context(), "r1-1", spend.Refusal{Reason: "no", Budget: true}); err != nil {
-		t.Fatal(err)
-	}
-	if status, err := h.ObserveAgent(t.Context(), handle); err != nil || !status.Running ||
-		b.status.Reason != sandbox.ReasonStopped {
-		t.Errorf("%+v, %v, the process %+v", status, err, b.status)
 	}
 }
 
@@ -279,19 +261,6 @@ func TestGatewayRefusesAllOfIt(t *testing.T) {
 	got, err := h.ObserveAgent(t.Context(), handle)
 	if err != nil || got.Outcome != loop.AgentBroken || !got.Lasts || got.DoFirst == "" ||
 		!strings.HasSuffix(got.Detail, `the gateway refused: the model "x" is not allowed here`) {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// The use of an agent whose process was lost is not.
-func TestUseOfALostAgent(t *testing.T) {
-	t.Parallel()
-	h, b, meter, handle := metered(t, agent.Result{Outcome: agent.OutcomeEmpty})
-	use(t, meter, 1000, 200)
-	b.end(sandbox.Status{Reason: sandbox.ReasonOwnerDied})
-	got, err := h.ObserveAgent(t.Context(), handle)
-	if want := (run.Usage{InputTokens: 1000, OutputTokens: 200, CostUSD: 0.002, Turns: 1}); got.Usage != want ||
-		err == nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

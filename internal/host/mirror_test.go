@@ -108,9 +108,8 @@ func TestFreshIsNotOlderThanTheQuestion(t *testing.T) {
 	}
 }
 
-// What nobody has used goes; what a run is in, or opens meanwhile, stays.
-func TestEvictMirrors(t *testing.T) {
-	t.Parallel()
+func newGit(t *testing.T) (*gitrepo.Git, string) {
+	t.Helper()
 	path, err := exec.LookPath("git")
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +118,13 @@ func TestEvictMirrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return git, path
+}
+
+// What nobody has used goes; what a run is in, or opens meanwhile, stays.
+func TestEvictMirrors(t *testing.T) {
+	t.Parallel()
+	git, _ := newGit(t)
 	m := NewMirrors(t.Context(), git, t.TempDir())
 	open := func(node string) {
 		t.Helper()
@@ -175,14 +181,7 @@ func TestEvictMirrors(t *testing.T) {
 // A repository that is larger than what is kept of one is refused.
 func TestARepositoryThatIsTooLarge(t *testing.T) {
 	t.Parallel()
-	path, err := exec.LookPath("git")
-	if err != nil {
-		t.Fatal(err)
-	}
-	git, err := gitrepo.New(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	git, path := newGit(t)
 	root := t.TempDir()
 	for _, args := range [][]string{
 		{"init", "-q", "-b", "main", "x.git"},
@@ -204,7 +203,7 @@ func TestARepositoryThatIsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.most = 1
-	_, err = m.update(t.Context(), "R", remote)
+	_, err := m.update(t.Context(), "R", remote)
 	if user, ok := errors.AsType[*run.UserError](err); !ok || !strings.Contains(user.Message, "more than 0 MiB") {
 		t.Error(err)
 	}

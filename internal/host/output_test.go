@@ -9,6 +9,7 @@ import (
 
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
 )
 
@@ -51,14 +52,16 @@ func TestOutputGoesWithItsStart(t *testing.T) {
 	}
 }
 
-// TestOutputOfWhatEndedWithUsGoes: also that of a start which begins again.
+// TestOutputOfWhatEndedWithUsGoes: also that of a start which begins again; what it used does not.
 func TestOutputOfWhatEndedWithUsGoes(t *testing.T) {
 	t.Parallel()
-	h, b, _, handle := metered(t, agent.Result{})
+	h, b, meter, handle := metered(t, agent.Result{Outcome: agent.OutcomeEmpty})
+	use(t, meter, 1000, 200)
 	b.says(t, "output\n")
 	b.end(sandbox.Status{Reason: sandbox.ReasonOwnerDied})
-	if _, err := h.ObserveAgent(t.Context(), handle); !errors.Is(err, loop.ErrGone) {
-		t.Fatalf("%v; want ErrGone", err)
+	got, err := h.ObserveAgent(t.Context(), handle)
+	if want := (run.Usage{InputTokens: 1000, OutputTokens: 200, CostUSD: 0.002, Turns: 1}); got.Usage != want || !errors.Is(err, loop.ErrGone) {
+		t.Fatalf("%+v, %v; want ErrGone", got, err)
 	}
 	if _, err := os.Stat(b.spec.RunDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("afterwards: %v; want nothing", err)

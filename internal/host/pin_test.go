@@ -3,7 +3,6 @@ package host_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
-	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -39,15 +37,7 @@ func (b branched) commit(t *testing.T, files map[string]string, remove ...string
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{
-		{"add", "-A", "-f"}, {"-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "next"},
-	} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = b.repo.Top()
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
+	commit(t, b.repo.Top())
 }
 
 // agents starts agents on one work tree, each as another process of the host would.
@@ -59,6 +49,22 @@ type agents struct {
 	told  []string
 }
 
+func newAgents(t *testing.T, src host.Source, backend agent.Backend) *agents {
+	t.Helper()
+	a := &agents{t: t}
+	a.cfg = host.Config{
+		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: backend,
+		Limits: func(asked run.Limits) run.Limits { return asked },
+		Emit:   func(ev run.Event) { a.told = append(a.told, ev.Text) },
+	}
+	opened, err := a.host().Open(t.Context(), loop.State{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
+	return a
+}
+
 func (a *agents) host() *host.Host { return host.New(a.cfg) }
 
 func (a *agents) tree() string { return filepath.Join(a.cfg.Dir, "work", "tree") }
@@ -67,10 +73,7 @@ func (a *agents) tree() string { return filepath.Join(a.cfg.Dir, "work", "tree")
 func (a *agents) start() map[string]string {
 	a.t.Helper()
 	a.next++
-	_, err := a.host().StartAgent(a.t.Context(), a.state, loop.AgentStart{
-		Name: "r1-" + string(rune('0'+a.next)), Prompt: "work", ProgressPath: ".ralph/x/progress.md",
-		Progress: progress.New("x", progress.Binding{Key: "k", PlanSHA256: strings.Repeat("0", 64)}),
-	})
+	_, err := a.host().StartAgent(a.t.Context(), a.state, agentStart("r1-"+string(rune('0'+a.next))))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -116,17 +119,7 @@ func TestAgentsAreSteeredByTheDefaultBranch(t *testing.T) {
 	src.commit(t, map[string]string{
 		"CLAUDE.md": "evil\n", ".claude/settings.json": "evil\n", "GEMINI.md": "evil\n", "main.go": "two\n",
 	}, "web/AGENTS.md")
-	a := &agents{t: t}
-	a.cfg = host.Config{
-		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: talker{result: agent.Result{}},
-		Limits: func(asked run.Limits) run.Limits { return asked },
-		Emit:   func(ev run.Event) { a.told = append(a.told, ev.Text) },
-	}
-	opened, err := a.host().Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
+	a := newAgents(t, src, talker{})
 
 	given := map[string]string{
 		"CLAUDE.md": "good\n", "web/AGENTS.md": "good\n", ".gitignore": "*.local.json\ndeps/\n", "main.go": "two\n",
@@ -201,15 +194,7 @@ func TestPinningIsCutOff(t *testing.T) {
 	src := branched{source: newSource(t, map[string]string{"CLAUDE.md": "good\n", "AGENTS.md": "good\n"})}
 	_, src.def, _ = src.repo.Head(t.Context())
 	src.commit(t, map[string]string{"CLAUDE.md": "evil\n", "AGENTS.md": "evil\n"})
-	a := &agents{t: t, cfg: host.Config{
-		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})}, Backend: talker{result: agent.Result{}},
-		Limits: func(asked run.Limits) run.Limits { return asked },
-	}}
-	opened, err := a.host().Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree}}
+	a := newAgents(t, src, talker{})
 	a.start()
 	put(t, a.tree(), map[string]string{"AGENTS.md": "evil\n"}) // as it was before
 	if got := a.changes(); got != nil {
@@ -240,16 +225,7 @@ func TestHiddenFromTheAgent(t *testing.T) {
 		}),
 	}
 	_, src.def, _ = src.repo.Head(t.Context())
-	a := &agents{t: t, cfg: host.Config{
-		Dir: filepath.Join(t.TempDir(), "run"), Source: src, Sandbox: &box{ended: make(chan struct{})},
-		Backend: hiding{talker{result: agent.Result{}}},
-		Limits:  func(asked run.Limits) run.Limits { return asked },
-	}}
-	opened, err := a.host().Open(t.Context(), loop.State{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.state = loop.State{Request: loop.Request{Run: "r1"}, Checkout: loop.Checkout{HeadTree: opened.HeadTree, BaseTree: opened.BaseTree}}
+	a := newAgents(t, src, hiding{})
 	for range 2 {
 		if diff := cmp.Diff(map[string]string{"main.go": "one\n"}, a.start()); diff != "" {
 			t.Error(diff)

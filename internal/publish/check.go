@@ -23,24 +23,20 @@ type Check struct {
 	Text func() (string, error)
 }
 
-type checkRecord struct {
-	Head string `json:"head"`
-}
-
 // ShowCheck makes the run's one check run, which says on its last commit how it has ended.
 func (p *Publisher) ShowCheck(ctx context.Context, c Check, v View) error {
 	ctx = ghapp.WithPurpose(ctx, "check")
 	_, err := effects.Do(ctx, p.Effects, effects.Check(p.Run, p.GitHub.FullName(), c.Head), nil,
-		func(ctx context.Context) (checkRecord, bool, error) {
-			found, err := p.GitHub.FindCheck(ctx, c.Head, CheckName, string(p.Run))
-			return checkRecord{Head: c.Head}, found, err
+		func(ctx context.Context) (none struct{}, found bool, err error) {
+			found, err = p.GitHub.FindCheck(ctx, c.Head, CheckName, string(p.Run))
+			return none, found, err
 		},
-		func(ctx context.Context) (checkRecord, error) {
+		func(ctx context.Context) (none struct{}, err error) {
 			in, err := p.checkInput(c, v)
 			if err != nil {
-				return checkRecord{}, err
+				return none, err
 			}
-			return checkRecord{Head: c.Head}, p.GitHub.CreateCheck(ctx, in)
+			return none, p.GitHub.CreateCheck(ctx, in)
 		})
 	return err
 }

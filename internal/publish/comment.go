@@ -17,19 +17,25 @@ import (
 // reactionTime is how long a reaction may take: nothing depends on it.
 const reactionTime = 5 * time.Second
 
-// React shows on the issue that the run has been taken up. It is tried once; the error is that
+// React shows on the issue that the run has been taken up. The error is that
 // of a limit, which holds for all that follows, too.
 func (p *Publisher) React(ctx context.Context, content string) error {
-	ctx, cancel := context.WithTimeout(ghapp.WithPurpose(ctx, "reaction"), reactionTime)
-	defer cancel()
-	err := p.GitHub.React(ctx, p.Issue, content)
+	err := react(ctx, func(ctx context.Context) error { return p.GitHub.React(ctx, p.Issue, content) })
 	if class, _ := ghapp.Classify(err); class == ghapp.RateLimited {
 		return err
 	}
+	return nil
+}
+
+// react makes a reaction. It is tried once.
+func react(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ghapp.WithPurpose(ctx, "reaction"), reactionTime)
+	defer cancel()
+	err := do(ctx)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
 	}
-	return nil
+	return err
 }
 
 // AddLabel puts a label on the issue, once per run: a person who takes it off is not
@@ -63,34 +69,24 @@ var markRest = strs.Lazy(`^[0-9a-f]{24} -->$`)
 // address. The text is Markdown of our own: outside text in it must have gone
 // through Speak.
 func (p *Publisher) Comment(ctx context.Context, occasion, text string) (url string, err error) {
-	return p.commentOn(ctx, p.Issue, occasion, text)
-}
-
-// commentOn is Comment on the issue or pull request of a number.
-func (p *Publisher) commentOn(ctx context.Context, number int, occasion, text string) (url string, err error) {
 	ctx = ghapp.WithPurpose(ctx, "comment")
-	key := effects.Comment(p.Run, p.GitHub.FullName(), number, occasion)
-	marker := p.marker(number, occasion)
+	key := effects.Comment(p.Run, p.GitHub.FullName(), p.Issue, occasion)
+	marker := saidMark(key)
 	body := text + "\n\n" + marker
 	hash := textHash(body)
 	rec, err := effects.Do(ctx, p.Effects, key, nil,
 		func(ctx context.Context) (commentRecord, bool, error) {
-			c, err := p.GitHub.FindComment(ctx, number, marker)
+			c, err := p.GitHub.FindComment(ctx, p.Issue, marker)
 			if errors.Is(err, ghapp.ErrNotFound) {
 				return commentRecord{}, false, nil
 			}
 			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err == nil, err
 		},
 		func(ctx context.Context) (commentRecord, error) {
-			c, err := p.GitHub.Comment(ctx, number, body)
+			c, err := p.GitHub.Comment(ctx, p.Issue, body)
 			return commentRecord{ID: c.ID, URL: c.URL, SHA256: hash}, err
 		})
 	return rec.URL, err
-}
-
-// marker is the mark by which what was said on an occasion is found again.
-func (p *Publisher) marker(number int, occasion string) string {
-	return saidMark(effects.Comment(p.Run, p.GitHub.FullName(), number, occasion))
 }
 
 // saidMark is the mark that ends what is said as an effect.
@@ -115,7 +111,7 @@ func (p *Publisher) CommentEnded(ctx context.Context, v View, pr int, cause stri
 	all := *p
 	all.Run = ""
 	// Another door may have said it, of which no effect is known here.
-	c, err := p.GitHub.FindComment(ghapp.WithPurpose(ctx, "comment"), p.Issue, all.marker(p.Issue, cause))
+	c, err := p.GitHub.FindComment(ghapp.WithPurpose(ctx, "comment"), p.Issue, saidMark(effects.Comment("", p.GitHub.FullName(), p.Issue, cause)))
 	if err == nil || !errors.Is(err, ghapp.ErrNotFound) {
 		return c.URL, err
 	}

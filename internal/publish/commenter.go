@@ -48,11 +48,7 @@ func (c *Commenter) Answer(ctx context.Context, repo *ghapp.Repo, place int, sou
 
 // React shows on a comment what becomes of it. It is tried once.
 func (c *Commenter) React(ctx context.Context, repo *ghapp.Repo, comment int64, content string) {
-	ctx, cancel := context.WithTimeout(ghapp.WithPurpose(ctx, "reaction"), reactionTime)
-	defer cancel()
-	if err := repo.ReactToComment(ctx, comment, content); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("a reaction was not made")
-	}
+	_ = react(ctx, func(ctx context.Context) error { return repo.ReactToComment(ctx, comment, content) }) // it is logged
 }
 
 // Tolerate logs a permanent failure of GitHub, with what it kept from happening, and

@@ -217,21 +217,6 @@ func TestLand(t *testing.T) {
 	}
 }
 
-// TestLandIsCheap: one call makes a commit, and one the branch.
-func TestLandIsCheap(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	p, main := w.publisher("r-1"), w.head(t, "main")
-	ctx := t.Context()
-	landed := get[loop.Landed](t)(p.LandCommit(ctx, w.proposal(t, main, 1, file("a", "a"))))
-	get[loop.Landed](t)(p.LandCommit(ctx, w.on(t, landed.OID, landed.Tree, 2, file("b", "b"))))
-	// One token was for fetching.
-	want := ghapp.CallCounts{REST: 3, GraphQL: 2, ByPurpose: map[string]int{"token": 2, "commit": 3}}
-	if diff := cmp.Diff(want, w.app.Calls()); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestLandRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

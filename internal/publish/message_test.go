@@ -38,16 +38,6 @@ Co-authored-by: alice <583231+alice@users.noreply.github.com>`
 	}
 }
 
-func TestMessageOfALocalRun(t *testing.T) {
-	t.Parallel()
-	want := "chore: write the plan\n\nRalph-Run: r-1\nRalph-Iteration: 1\nRalph-Cost-USD: 0.0000"
-	if diff := cmp.Diff(want, Message(nil, Commit{
-		Run: "r-1", Iteration: 1, Planned: true, TaskTitle: "whatever",
-	})); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestSubject(t *testing.T) {
 	t.Parallel()
 	const z = zeroWidth

@@ -103,7 +103,7 @@ func (p *Publisher) UpdatePR(ctx context.Context, pr ghapp.PR, v View) (ghapp.PR
 	if body == pr.Body {
 		return pr, nil
 	}
-	if err := p.GitHub.UpdatePR(ghapp.WithPurpose(ctx, "pr-body"), pr.Number, nil, &body); err != nil {
+	if err := p.GitHub.UpdatePR(ghapp.WithPurpose(ctx, "pr-body"), pr.Number, body); err != nil {
 		return pr, err
 	}
 	pr.Body = body

@@ -2,10 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
@@ -21,6 +17,7 @@ import (
 	"github.com/org/ralph-action/internal/gateway"
 	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/ghapp"
+	"github.com/org/ralph-action/internal/ghsim/ghsimtest"
 	"github.com/org/ralph-action/internal/gitrepo"
 	"github.com/org/ralph-action/internal/host"
 	"github.com/org/ralph-action/internal/loop"
@@ -273,36 +270,35 @@ func TestTrouble(t *testing.T) {
 			t.Errorf("phase %s, shown %d times", s.Phase, len(w.shown))
 		}
 	})
-	t.Run("telling is not given up at once", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, func(context.Context) error { return broken })
-		w.show = &run.UserError{Message: "cannot be told"}
-		for n := range maxTroubles { // the first finds what is broken
-			if s := w.advance(t.Context()); s.Phase.Terminal() {
-				t.Fatalf("given up after %d attempts to tell", n)
+	for _, telling := range []struct {
+		name  string
+		fails error
+		tries int
+	}{
+		{"telling is not given up at once", &run.UserError{Message: "cannot be told"}, maxTroubles},
+		{
+			"a refusal to be told is no outage",
+			fmt.Errorf("show: %w", &ghapp.Error{Op: "comment", Status: 403, Class: ghapp.Forbidden, Message: "locked"}), publish.MaxRefusals,
+		},
+	} {
+		t.Run(telling.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, func(context.Context) error { return broken })
+			w.show = telling.fails
+			for range telling.tries { // the first finds what is broken
+				if s := w.advance(t.Context()); s.Phase.Terminal() {
+					t.Fatalf("given up after %d attempts to tell", len(w.shown))
+				}
 			}
-		}
-		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != maxTroubles {
-			t.Errorf("phase %s after %d attempts to tell", s.Phase, len(w.shown))
-		}
-		// Who is told elsewhere than on GitHub hears of it.
-		if len(w.ends) != 1 || w.ends[0].End != run.EndFailed || w.ends[0].Text != "the file is wrong: mend it" {
-			t.Errorf("told %+v", w.ends)
-		}
-	})
-	t.Run("a refusal to be told is no outage", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t, func(context.Context) error { return broken })
-		w.show = fmt.Errorf("show: %w", &ghapp.Error{Op: "comment", Status: 403, Class: ghapp.Forbidden, Message: "locked"})
-		for range publish.MaxRefusals { // the first finds what is broken
-			if s := w.advance(t.Context()); s.Phase.Terminal() {
-				t.Fatalf("given up after %d attempts to tell", len(w.shown))
+			if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != telling.tries {
+				t.Errorf("phase %s after %d attempts to tell", s.Phase, len(w.shown))
 			}
-		}
-		if s := w.advance(t.Context()); s.Phase != run.PhaseFailed || len(w.shown) != publish.MaxRefusals || len(w.ends) != 1 {
-			t.Errorf("phase %s after %d attempts to tell; told elsewhere %d times", s.Phase, len(w.shown), len(w.ends))
-		}
-	})
+			// Who is told elsewhere than on GitHub hears of it.
+			if len(w.ends) != 1 || w.ends[0].End != run.EndFailed || w.ends[0].Text != "the file is wrong: mend it" {
+				t.Errorf("told %+v", w.ends)
+			}
+		})
+	}
 	t.Run("an end is told once GitHub is back, however long that takes", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(context.Context) error { return broken })
@@ -389,23 +385,6 @@ func TestCloseIsBounded(t *testing.T) {
 	w.r.waiters.Wait()
 }
 
-// newApp is an App that is never asked anything.
-func newApp(t *testing.T) *ghapp.App {
-	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	app, err := ghapp.New(ghapp.Config{
-		APIURL: "https://api.github.com/", AppID: 1, UserAgent: "test",
-		PrivateKey: pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return app
-}
-
 // A run's driver is made once, and its gateway's socket goes with the run.
 func TestGatewayGoesWithTheRun(t *testing.T) {
 	t.Parallel()
@@ -413,7 +392,13 @@ func TestGatewayGoesWithTheRun(t *testing.T) {
 	clear(w.r.drivers)
 	ctx, st := t.Context(), w.r.cfg.Store
 	cfg := w.r.cfg
-	cfg.GitHub = newApp(t)
+	app, err := ghapp.New(ghapp.Config{
+		APIURL: "https://api.github.com/", AppID: 1, UserAgent: "test", PrivateKey: ghsimtest.Key(), // which is never asked
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.GitHub = app
 	cfg.Models = &Models{
 		Gateway: gateway.Config{
 			Upstreams: []gateway.Upstream{{Provider: run.ProviderAnthropic,

@@ -44,6 +44,8 @@ func TestFind(t *testing.T) {
 		{"place holder", `password = "your-password-goes-here-1"`, ""},
 		{"template", `token: "${{ secrets.DEPLOY_TOKEN_1234 }}"`, ""},
 		{"words", `secret = "thisissimplysometext"`, ""},
+		{"a token within a word", "x" + "npm_" + noise(36) + " 7npm_" + noise(36) + " x_npm_" + noise(36), ""},
+		{"a token behind a sign", "=npm_" + noise(36), "npm_token!"},
 		{"a token that is one character", "ghp_" + strings.Repeat("a", 36), ""},
 	}
 	for _, tt := range tests {

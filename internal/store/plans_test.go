@@ -1,14 +1,8 @@
 package store_test
 
 import (
-	"errors"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/org/ralph-action/internal/gateway/spend"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/store"
 )
@@ -53,84 +47,12 @@ func TestRunOfPlan(t *testing.T) {
 	}
 	_, err = st.Run(t.Context(), "r-1")
 	wantErr(t, err, store.ErrNotFound)
+	// Who drove it no longer does, and another comes only in its place.
+	wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", nil, t0()), store.ErrNotFound)
+	wantErr(t, st.InTx(t.Context(), func(tx *store.Tx) error {
+		return st.CreateRun(t.Context(), tx, planRun("r-5", "/b", "plan:x.md"))
+	}), store.ErrRunActive)
 	if _, err := st.Run(t.Context(), "r-issue"); err != nil {
 		t.Errorf("the run of an issue: %v", err)
 	}
-}
-
-// TestReplacedRunIsForgotten: what was noted of it goes, and nothing else.
-func TestReplacedRunIsForgotten(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	replaceRun(t, st, planRun("r-1", "/a", "plan:x.md"))
-	replaceRun(t, st, planRun("r-10", "/a", "plan:y.md")) // its id begins like that of the first
-	ids := []run.ID{"r-1", "r-10"}
-	l := st.Spend()
-	for _, id := range ids {
-		name := string(id) + "-1"
-		day := spend.DayScope("/a", "2026-03-01", 0)
-		scopes := []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0), day}
-		if err := l.Begin(t.Context(), spend.Start{Name: name, Scopes: scopes}); err != nil {
-			t.Fatal(err)
-		}
-		charged := l.Charge(t.Context(), name, spend.Charge{Model: "m", Cost: 5})
-		refused := l.Refuse(t.Context(), name, spend.Refusal{Reason: "no"})
-		reached := l.Reach(t.Context(), name, run.HostUse{Host: "h", Count: 1})
-		if err := errors.Join(charged, refused, reached); err != nil {
-			t.Fatal(err)
-		}
-	}
-	other, err := l.Report(t.Context(), "r-10-1")
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	replaceRun(t, st, planRun("r-2", "/a", "plan:x.md"))
-	for id, want := range map[run.ID]spend.USD{"r-1": 0, "r-10": 5} {
-		for _, scope := range []spend.Scope{spend.RunScope(id, 0), spend.TaskScope(id, "T1", 0)} {
-			if spent, err := l.Spent(t.Context(), scope.Key); err != nil || spent != want {
-				t.Errorf("%s: %v, %v", scope.Key, spent, err)
-			}
-		}
-	}
-	if spent, err := l.Spent(t.Context(), spend.DayScope("/a", "2026-03-01", 0).Key); err != nil || spent != 10 {
-		t.Errorf("the day: %v, %v", spent, err)
-	}
-	for name, want := range map[string]spend.Report{"r-1-1": {}, "r-10-1": other} {
-		got, err := l.Report(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-	if _, err := l.Start(t.Context(), "r-1-1"); !errors.Is(err, spend.ErrUnknownStart) {
-		t.Errorf("the start: %v", err)
-	}
-}
-
-// TestPlanHasOneActiveRun: the second comes in the place of the first only by
-// ReplaceRun.
-func TestPlanHasOneActiveRun(t *testing.T) {
-	t.Parallel()
-	st := fresh(t)
-	replaceRun(t, st, planRun("r-1", "/a", "plan:x.md"))
-	wantErr(t, st.InTx(t.Context(), func(tx *store.Tx) error {
-		return st.CreateRun(t.Context(), tx, planRun("r-2", "/a", "plan:x.md"))
-	}), store.ErrRunActive)
-	// Who drove the first no longer does.
-	replaceRun(t, st, planRun("r-2", "/a", "plan:x.md"))
-	wantErr(t, st.SaveState(t.Context(), "r-1", run.PhaseIterating, "", nil, t0()), store.ErrNotFound)
-}
-
-func TestDamagedFile(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "bot.db")
-	text := []byte("this is no database, and it is long enough to be taken for a page of one\n")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := store.Open(t.Context(), path)
-	wantErr(t, err, store.ErrDamaged)
 }

@@ -122,15 +122,11 @@ func TestOpen(t *testing.T) {
 	t.Run("refuses what is not a database", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "bot.db")
-		if err := os.WriteFile(path, []byte("these are not the bytes of a database file, but many"), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte("this is no database, and it is long enough to be taken for a page of one\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := store.Open(t.Context(), path); err == nil {
-			t.Error("opened a text file")
-			if err := st.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		_, err := store.Open(t.Context(), path)
+		wantErr(t, err, store.ErrDamaged)
 	})
 }
 

@@ -192,25 +192,6 @@ func TestUSD(t *testing.T) {
 	}
 }
 
-func TestMatch(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct {
-		pattern, name string
-		want          bool
-	}{
-		{"claude-sonnet-*", "claude-sonnet-4-5", true},
-		{"claude-sonnet-*", "claude-opus-4-5", false},
-		{"gpt-5", "gpt-5", true},
-		{"gpt-5", "gpt-5-pro", false},
-		{"*", "anything", true},
-		{"", "", true},
-	} {
-		if got := spend.Match(tt.pattern, tt.name); got != tt.want {
-			t.Errorf("%q fits %q: %t", tt.name, tt.pattern, got)
-		}
-	}
-}
-
 func TestOverTask(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
