@@ -25,10 +25,9 @@ const (
 // of a program that runs the proposal's own code: good for comparing two trees
 // of one repository, never a reason to pass what exited with an error.
 type Facts struct {
-	// Known tells that Passed, Failed and Skipped are the tool's own counts of
-	// tests.
-	Known                   bool
-	Passed, Failed, Skipped int
+	// Known tells that Passed and Failed are the tool's own counts of tests.
+	Known          bool
+	Passed, Failed int
 	// FailedTests names what failed, sorted, each once; where no test could run,
 	// the package, file or suite that was to hold it.
 	FailedTests []string
@@ -90,7 +89,7 @@ func (r *Reader) Facts() Facts {
 	r.name("")
 	f := r.facts
 	if !f.Known {
-		f.Passed, f.Failed, f.Skipped = 0, 0, 0
+		f.Passed, f.Failed = 0, 0
 	}
 	f.FailedTests, f.Unloaded = slices.Sorted(maps.Keys(r.names)), slices.Sorted(maps.Keys(r.unloaded))
 	return f
@@ -121,7 +120,7 @@ var nameless = strs.Lazy(`^\s*(?:E\s+)?(?:NameError|AttributeError|ImportError|M
 
 var (
 	pytestName = strs.Lazy(`^(FAILED|ERROR) (\S+\.py\S*(?: \S+\])?)(?: - (.*))?`)
-	cargoEnd   = strs.Lazy(`^test result: \S+ (\d+) passed; (\d+) failed; (\d+) ignored`)
+	cargoEnd   = strs.Lazy(`^test result: \S+ (\d+) passed; (\d+) failed; `)
 	mavenName  = strs.Lazy(`^(?:\[ERROR\] +)?(\S+?)(?:\((\S+)\))?(?: +--)? +Time elapsed: .*<<< (?:FAILURE|ERROR)!`)
 	mavenEnd   = strs.Lazy(`^(?:\[[A-Z]+\] +)?Tests run: (\d+), Failures: (\d+), Errors: (\d+), Skipped: (\d+)$`)
 	gradleEnd  = strs.Lazy(`^(\d+) tests? completed, (\d+) failed(?:, (\d+) skipped)?`)
@@ -148,19 +147,18 @@ var forms = []form{
 		}
 	}},
 	{" in ", strs.Lazy(`^(?:=+ )?(\d+ (?:passed|failed|skipped|error|xfailed|xpassed).*) in [0-9.]+s`), countWords},
-	{"no tests ran", strs.Lazy(`^(?:=+ )?no tests ran in [0-9.]+s`), func(r *Reader, _ []string) { r.count(0, 0, 0) }},
+	{"no tests ran", strs.Lazy(`^(?:=+ )?no tests ran in [0-9.]+s`), func(r *Reader, _ []string) { r.count(0, 0) }},
 	{"Tests", strs.Lazy(`^\s*Tests:? +(.*(?:total|\)))$`), countWords},
 	{"... FAILED", strs.Lazy(`^test (.+) \.\.\. FAILED$`), func(r *Reader, m []string) { r.fail(m[1]) }},
-	{"test result: ", cargoEnd, func(r *Reader, m []string) { r.count(number(m[1]), number(m[2]), number(m[3])) }},
+	{"test result: ", cargoEnd, func(r *Reader, m []string) { r.count(number(m[1]), number(m[2])) }},
 	{"<<< ", mavenName, func(r *Reader, m []string) { r.fail(strings.TrimPrefix(m[2]+"."+m[1], ".")) }},
 	{"Tests run: ", mavenEnd, func(r *Reader, m []string) {
-		failed, skipped := number(m[2])+number(m[3]), number(m[4])
-		r.count(number(m[1])-failed-skipped, failed, skipped)
+		failed := number(m[2]) + number(m[3])
+		r.count(number(m[1])-failed-number(m[4]), failed)
 	}},
 	{" FAILED", strs.Lazy(`^(\S.* > .+) FAILED$`), func(r *Reader, m []string) { r.fail(m[1]) }},
 	{" completed, ", gradleEnd, func(r *Reader, m []string) {
-		failed, skipped := number(m[2]), number(m[3])
-		r.count(number(m[1])-failed-skipped, failed, skipped)
+		r.count(number(m[1])-number(m[2])-number(m[3]), number(m[2]))
 	}},
 }
 
@@ -206,11 +204,10 @@ func (r *Reader) unload(name string) {
 	r.last = ""
 }
 
-func (r *Reader) count(passed, failed, skipped int) {
+func (r *Reader) count(passed, failed int) {
 	r.facts.Known = true
 	r.facts.Passed = min(r.facts.Passed+max(passed, 0), maxCount)
 	r.facts.Failed = min(r.facts.Failed+max(failed, 0), maxCount)
-	r.facts.Skipped = min(r.facts.Skipped+max(skipped, 0), maxCount)
 }
 
 // number is a count out of a tool's text, held within what makes sense.
@@ -227,11 +224,11 @@ func (r *Reader) goTest(word, name string) {
 	switch word {
 	case "PASS":
 		r.counted = true
-		r.count(1, 0, 0)
+		r.count(1, 0)
 	case "SKIP":
-		r.count(0, 0, 1)
+		r.count(0, 0)
 	default:
-		if r.count(0, 1, 0); len(r.pending) <= maxNames {
+		if r.count(0, 1); len(r.pending) <= maxNames {
 			r.pending = append(r.pending, name)
 		}
 	}
@@ -256,11 +253,11 @@ func (r *Reader) goJSON(line string) {
 		r.unload(ev.Package)
 	case ev.Test == "":
 	case ev.Action == "pass":
-		r.count(1, 0, 0)
+		r.count(1, 0)
 	case ev.Action == "skip":
-		r.count(0, 0, 1)
+		r.count(0, 0)
 	case ev.Action == "fail":
-		if r.count(0, 1, 0); len(r.broken) <= maxNames {
+		if r.count(0, 1); len(r.broken) <= maxNames {
 			r.broken[ev.Package] = true
 		}
 		r.fail(ev.Package + " " + ev.Test)
@@ -288,11 +285,11 @@ func countWords(r *Reader, m []string) {
 	for _, m := range wordCount().FindAllStringSubmatch(m[1], -1) {
 		switch n := number(m[1]); m[2] {
 		case "passed", "xfailed", "xpassed":
-			r.count(n, 0, 0)
+			r.count(n, 0)
 		case "failed", "error", "errors":
-			r.count(0, n, 0)
+			r.count(0, n)
 		case "skipped", "todo", "pending":
-			r.count(0, 0, n)
+			r.count(0, 0)
 		}
 	}
 }

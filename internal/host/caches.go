@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/org/ralph-action/internal/config"
@@ -50,8 +51,13 @@ type Caches struct {
 	MaxBytes int64
 }
 
-// setPrefix begins the name of a complete outcome of set-up commands.
-const setPrefix = "set-"
+const (
+	// setPrefix begins the name of a complete outcome of set-up commands.
+	setPrefix = "set-"
+	// byCommands begins the key of an outcome that there are commands for: without it
+	// nothing can be checked. Another is what checks left, and saves time alone.
+	byCommands = "commands-"
+)
 
 func (h *Host) cacheDir(level string) string { return filepath.Join(h.cfg.Dir, "cache", level) }
 
@@ -62,7 +68,7 @@ func (c Caches) set(key string) string { return filepath.Join(c.Dir, c.Repo, set
 // commands made.
 func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, error) {
 	dir := h.cacheDir(level)
-	if _, err := os.Lstat(dir); err == nil {
+	if isThere(dir) {
 		return dir, nil
 	}
 	filling := dir + ".new"
@@ -85,36 +91,47 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 }
 
 // fill copies what the default branch left into a new cache: in this run, and else in
-// earlier ones. What cannot be copied is not there: that costs time alone.
+// earlier ones. What set-up commands made has to be there whole: a check without it would fail
+// for what is no fault of the work, and excuse the faults of the work when it is the baseline.
 func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
-	from := h.cacheDir(cacheBase)
-	if _, err := os.Lstat(from); level == cacheCheck && err == nil {
-		if err := fstree.OpenUp(ctx, from); err != nil {
+	if level == cacheSetup {
+		return nil
+	}
+	if base := h.cacheDir(cacheBase); level == cacheCheck && isThere(base) {
+		if err := fstree.OpenUp(ctx, base); err != nil {
 			return err
 		}
-	} else if from = h.cfg.Caches.set(s.SetupKey); level == cacheSetup || !h.kept(s.SetupKey) {
-		from = ""
+		return copyTree(ctx, to, base)
+	}
+	if h.kept(s.SetupKey) {
+		from := h.cfg.Caches.set(s.SetupKey)
+		use(from)
+		err := copyTree(ctx, to, from)
+		if h.kept(s.SetupKey) && err != nil {
+			return err
+		}
+	}
+	// Another run may have put it away, even while it was being copied.
+	if !h.kept(s.SetupKey) {
+		if strings.HasPrefix(s.SetupKey, byCommands) {
+			return &run.UserError{
+				Message: "what the set-up commands made is not there any more: other repositories needed its room",
+				Hint:    "start the run again, which runs them again; if this happens often, raise sandbox.caches",
+			}
+		}
+		if err := errors.Join(fstree.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+			return err
+		}
 	}
 	if level == cacheBase && s.SetupKey != "" { // for keepBase
-		if err := os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600); err != nil {
-			return err
-		}
+		return os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600)
 	}
-	if from == "" {
-		return nil
-	}
-	err := copyTree(ctx, to, from)
-	if _, gone := os.Lstat(from); gone == nil && err == nil {
-		use(from)
-		return nil
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		h.tell(run.EventTrouble, "the build caches of the default branch could not be copied: "+err.Error())
-	}
-	return errors.Join(fstree.RemoveAll(to), os.MkdirAll(to, 0o700))
+	return nil
+}
+
+func isThere(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // copyTree copies a directory into one that is empty. No link in it is followed, and files share their
@@ -206,7 +223,10 @@ func (h *Host) setup(
 	if err != nil {
 		return "", nil, err
 	}
-	if len(c.Run) == 0 || h.kept(key) {
+	if len(c.Run) == 0 {
+		return key, nil, nil
+	}
+	if key = byCommands + key; h.kept(key) {
 		return key, nil, nil
 	}
 	return key, &loop.Setup{Commands: c.Run, Timeout: c.Timeout, Tree: string(tree)}, nil
@@ -214,25 +234,28 @@ func (h *Host) setup(
 
 // kept says whether there is something to begin caches with.
 func (h *Host) kept(key string) bool {
-	if key == "" {
-		return false
-	}
-	_, err := os.Lstat(h.cfg.Caches.set(key))
-	return err == nil
+	return key != "" && isThere(h.cfg.Caches.set(key))
 }
 
 // keep keeps what is in the cache of a level for the repository's runs. Where another
 // run was faster, its outcome is as good; what is kept does not change any more.
 func (h *Host) keep(ctx context.Context, level, key string) error {
 	from, to := h.cacheDir(level), h.cfg.Caches.set(key)
-	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) || key == "" {
+	if key == "" || !isThere(from) {
 		return nil // kept before, or nothing is
 	}
 	if err := fstree.OpenUp(ctx, from); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)
 	}
-	if most := h.cfg.Caches.MaxBytes; most > 0 && treeSize(ctx, from) > most {
-		return fstree.RemoveAll(from) // else all others would have to go
+	if most, size := h.cfg.Caches.MaxBytes, treeSize(ctx, from); most > 0 && size > most {
+		err := fstree.RemoveAll(from) // else all others would have to go
+		if level == cacheSetup && err == nil {
+			err = &run.UserError{
+				Message: fmt.Sprintf("the set-up commands made %d MiB, more than caches may hold (%d MiB)", size>>20, most>>20),
+				Hint:    "have them make less, or raise sandbox.caches",
+			}
+		}
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return fmt.Errorf("keep a cache: %w", err)

@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/org/ralph-action/internal/loop"
 )
 
 func file(t *testing.T, path, content string) {
@@ -43,6 +46,66 @@ func TestCopyTree(t *testing.T) {
 		if name == "mod/a.go" && !info.ModTime().Equal(old) {
 			t.Errorf("%s is of %v", name, info.ModTime())
 		}
+	}
+}
+
+// TestFill: a cache begins with what the default branch left. Without what set-up commands made
+// nothing is checked, and nothing is kept in its place.
+func TestFill(t *testing.T) {
+	t.Parallel()
+	const commands = byCommands + "1"
+	for name, tt := range map[string]struct {
+		key, level string
+		// there are files of the data directory, broken says that they cannot be copied.
+		there  []string
+		broken bool
+		want   string // the file that the cache has
+		keeps  bool   // what checks leave is kept at the end
+		fails  string
+	}{
+		"nothing was left":              {key: "1", level: cacheBase, keeps: true},
+		"an earlier run left something": {key: "1", level: cacheBase, there: []string{"set-1/x"}, want: "x", keeps: true},
+		"set-up commands made something": {
+			key: commands, level: cacheAgent, there: []string{"set-" + commands + "/x"}, want: "x",
+		},
+		"what they made went meanwhile": {key: commands, level: cacheBase, fails: "is not there any more"},
+		"they begin with nothing":       {key: commands, level: cacheSetup},
+		"it cannot be copied": {
+			key: commands, level: cacheBase, there: []string{"set-" + commands + "/x"}, broken: true, fails: "cp",
+		},
+		"a check begins with what is there in this run": {
+			key: "1", level: cacheCheck, there: []string{"set-1/x", "../../run/cache/base/y"}, want: "y",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			h := &Host{cfg: Config{Dir: filepath.Join(root, "run"), Caches: Caches{Dir: filepath.Join(root, "caches"), Repo: "r"}}}
+			for _, f := range tt.there {
+				file(t, filepath.Join(h.cfg.Caches.Dir, "r", f), "content")
+			}
+			to := h.cacheDir(tt.level) + ".new"
+			if err := os.MkdirAll(to, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if tt.broken {
+				to = filepath.Join(root, "file")
+				file(t, to, "no directory")
+			}
+			s := loop.State{}
+			s.SetupKey = tt.key
+			err := h.fill(t.Context(), s, tt.level, to)
+			if tt.fails == "" && err != nil || tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails)) {
+				t.Errorf("error %v, want one with %q", err, tt.fails)
+			}
+			entries, _ := filepath.Glob(filepath.Join(to, "*"))
+			if want := tt.want; (want == "") != (len(entries) == 0) || want != "" && filepath.Base(entries[0]) != want {
+				t.Errorf("the cache has %v, want %q", entries, want)
+			}
+			if keeps := isThere(h.cacheDir(keyFile)); keeps != tt.keeps {
+				t.Errorf("to be kept: %v, want %v", keeps, tt.keeps)
+			}
+		})
 	}
 }
 

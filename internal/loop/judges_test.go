@@ -28,7 +28,7 @@ func runJudged(tree files, _ loop.GateStart) gate.Result {
 	case strings.Contains(tree["Makefile"], "install"):
 		return gate.Result{ExitCode: 127, Reason: "exited", Output: "sh: install: not found\n"}
 	case tree["conftest.py"] != "", strings.Contains(tree["package.json"], "true"):
-		return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true, Skipped: 2}}
+		return gate.Result{Passed: true, Reason: "exited", Facts: gate.Facts{Known: true}}
 	case strings.Contains(tree["a.go"], "newdep") && !strings.Contains(tree["package.json"], "newdep"):
 		return gate.Result{ExitCode: 2, Reason: "exited", Output: "cannot build without newdep"}
 	}

@@ -126,32 +126,6 @@ func TestReadClaimByPromise(t *testing.T) {
 	}
 }
 
-// An agent that repeats its prompt claims nothing, whole or line by line.
-func TestOurWordsClaimNothing(t *testing.T) {
-	t.Parallel()
-	var texts []string
-	for _, name := range Names() {
-		texts = append(texts, BuiltIn(name))
-	}
-	for _, job := range []Job{JobPlan, JobBuild, JobSplit, JobReview, JobVerify} {
-		in := input(t)
-		in.Job, in.Criteria = job, []string{"it works"}
-		texts = append(texts, render(t, in))
-	}
-	for _, text := range texts {
-		for _, part := range append(strings.SplitAfter(text, "\n"), text) {
-			if ReadClaim(part, "").Kind == ClaimDone {
-				t.Errorf("%q reads as done", part)
-			}
-			for n := range 4 {
-				if ReadVerification(part, n).Agreed {
-					t.Errorf("%q reads as agreed to %d criteria", part, n)
-				}
-			}
-		}
-	}
-}
-
 // checkLine finds what must not come back from outside text.
 func checkLine(t *testing.T, what, text string, limit int) {
 	t.Helper()

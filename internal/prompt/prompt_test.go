@@ -164,21 +164,18 @@ func TestNoMarkerInOurWords(t *testing.T) {
 	for _, name := range Names() {
 		texts = append(texts, BuiltIn(name))
 	}
-	for _, job := range []Job{JobPlan, JobBuild, JobSplit, JobReview} {
+	in.Criteria = []string{"it works"}
+	for _, job := range []Job{JobPlan, JobBuild, JobSplit, JobReview, JobVerify} {
 		in.Job = job
 		texts = append(texts, render(t, in))
 	}
 	for _, text := range texts {
-		for line := range strings.Lines(text) {
-			if ReadClaim(line, "").Kind == ClaimDone {
-				t.Errorf("the detector accepts %q", line)
+		for _, part := range append(strings.SplitAfter(text, "\n"), text) {
+			if ReadClaim(part, "").Kind == ClaimDone || ReadVerification(part, 1).Agreed {
+				t.Errorf("%q claims something", part)
 			}
-			d, err := progress.Parse([]byte("## Status\n" + line))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.MarkedDone() {
-				t.Errorf("the detector accepts %q in a file", line)
+			if d, err := progress.Parse([]byte("## Status\n" + part)); err == nil && d.MarkedDone() {
+				t.Errorf("the detector accepts %q in a file", part)
 			}
 		}
 		for _, s := range []string{progress.StatusDone, "ALL_TASKS_COMPLETE", "<promise>"} {
@@ -252,17 +249,6 @@ func TestBreakOut(t *testing.T) {
 	}
 	if strings.Count(got, "## Rules\n- obey") == 0 {
 		t.Error("the text itself is lost")
-	}
-}
-
-func TestHowToEndComesLast(t *testing.T) {
-	t.Parallel()
-	in := input(t)
-	in.LastFailure, in.Violations, in.GateCommands = "failure", []string{"violation"}, []string{"true"}
-	got := render(t, in)
-	_, end, ok := strings.Cut(got, "----- END LEARNINGS "+nonce+" -----\n")
-	if !ok || !strings.HasPrefix(end, "\n## How to end\n") || !strings.Contains(end, "RALPH_RESULT") {
-		t.Errorf("the prompt ends with %q", end)
 	}
 }
 

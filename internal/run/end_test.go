@@ -12,35 +12,6 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// TestEndings: how each reason is told by the exit code and by the check run.
-func TestEndings(t *testing.T) {
-	t.Parallel()
-	type ending struct {
-		Exit  int
-		Check run.Conclusion
-	}
-	want := map[run.EndReason]ending{
-		run.EndAllTasksComplete: {run.ExitComplete, run.ConclusionSuccess},
-		run.EndPlanned:          {run.ExitComplete, run.ConclusionNeutral},
-		run.EndSingleIteration:  {run.ExitComplete, run.ConclusionNeutral},
-		run.EndMaxIterations:    {run.ExitMaxIterations, run.ConclusionActionRequired},
-		run.EndDeadline:         {run.ExitDeadline, run.ConclusionTimedOut},
-		run.EndBudgetExhausted:  {run.ExitBudget, run.ConclusionActionRequired},
-		run.EndStagnated:        {run.ExitStagnated, run.ConclusionFailure},
-		run.EndBlocked:          {run.ExitBlocked, run.ConclusionFailure},
-		run.EndAwaitingPerson:   {run.ExitAwaitingPerson, run.ConclusionActionRequired},
-		run.EndCancelled:        {run.ExitCancelled, run.ConclusionCancelled},
-		run.EndFailed:           {run.ExitFailed, run.ConclusionFailure},
-	}
-	got := map[run.EndReason]ending{}
-	for _, r := range run.EndReasons() {
-		got[r] = ending{r.ExitCode(), r.Conclusion()}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // TestStoppedNeverLooksFinished: no surface may tell the one for the other, not
 // even for a reason that this version does not know.
 func TestStoppedNeverLooksFinished(t *testing.T) {

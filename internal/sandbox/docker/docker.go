@@ -296,29 +296,39 @@ func (s *Sandbox) Start(ctx context.Context, name string, spec sandbox.Spec) (_ 
 	}
 }
 
+// find looks for the container of a name, nil where there is none, and says whether it was made for
+// this start: a bot with a copy of the data directory may have made one of the same name.
+func (s *Sandbox) find(ctx context.Context, name string, d rundir.Dir) (_ *container.InspectResponse, ours bool, err error) {
+	found, err := s.engine.ContainerInspect(ctx, namePrefix+name, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	labels := found.Container.Config.Labels
+	return &found.Container, labels[labelStart] == name && labels[labelRunDir] == string(d), nil
+}
+
 // adopt says whether there is a container that was made under the name, and starts
 // it where its maker died before.
 func (s *Sandbox) adopt(ctx context.Context, d rundir.Dir, name string, spec sandbox.Spec) (bool, error) {
-	found, err := s.engine.ContainerInspect(ctx, namePrefix+name, client.ContainerInspectOptions{})
-	if errdefs.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
+	found, ours, err := s.find(ctx, name, d)
+	if err != nil || found == nil {
 		return false, err
 	}
-	id, labels := found.Container.ID, found.Container.Config.Labels
 	switch {
-	case labels[labelStart] != name || labels[labelRunDir] != string(d):
+	case !ours:
 		return false, fmt.Errorf("%w: there is a container %s%s with other labels", sandbox.ErrNameTaken, namePrefix, name)
-	case found.Container.State.Status != container.StateCreated:
+	case found.State.Status != container.StateCreated:
 		return true, nil
 	case spec.OnOwnerDeath == sandbox.KillWithOwner:
 		// Its standard input may have been closed with its maker. Whether it
 		// was about to run all the same, the record tells.
-		return false, s.removeContainer(ctx, id)
+		return false, s.removeContainer(ctx, found.ID)
 	default:
 		// Starting what is being started is no error.
-		_, err := s.engine.ContainerStart(ctx, id, client.ContainerStartOptions{})
+		_, err := s.engine.ContainerStart(ctx, found.ID, client.ContainerStartOptions{})
 		return true, err
 	}
 }
@@ -410,11 +420,11 @@ func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (_ sandbox.Stat
 	if err != nil || noted == nil {
 		return missing, err
 	}
-	found, err := s.engine.ContainerInspect(ctx, namePrefix+h.Name, client.ContainerInspectOptions{})
-	if err != nil && !errdefs.IsNotFound(err) {
+	found, ours, err := s.find(ctx, h.Name, d)
+	if err != nil {
 		return missing, err
 	}
-	gone := err != nil
+	gone := !ours
 	// After the engine was asked: what ended by then has been recorded.
 	hist, err := d.History()
 	if err != nil {
@@ -431,7 +441,7 @@ func (s *Sandbox) Inspect(ctx context.Context, h sandbox.Handle) (_ sandbox.Stat
 		return st, nil
 	}
 
-	state := found.Container.State
+	state := found.State
 	switch state.Status {
 	case container.StateCreated:
 		st.State = sandbox.Created
@@ -525,8 +535,12 @@ func (s *Sandbox) Remove(ctx context.Context, h sandbox.Handle) (err error) {
 		return err
 	}
 	defer unlock()
-	if err := s.removeContainer(ctx, namePrefix+h.Name); err != nil {
+	if found, ours, err := s.find(ctx, h.Name, d); err != nil {
 		return err
+	} else if ours {
+		if err := s.removeContainer(ctx, found.ID); err != nil {
+			return err
+		}
 	}
 	s.owned.Release(d)
 	return d.Forget()

@@ -114,8 +114,9 @@ func testEnds(t *testing.T, f *fixture) {
 	const holders = `"$helper" helper hold child & "$helper" helper escape escaped; setsid "$helper" helper hold session & `
 	for name, tt := range map[string]struct {
 		script string
-		// stops is how many stop it at once; none: it ends by itself.
+		// stops is how many stop it at once, when it has said that it is ready; none: it ends by itself.
 		stops int
+		ready string
 		want  sandbox.Status
 		says  string
 	}{
@@ -124,11 +125,13 @@ func testEnds(t *testing.T, f *fixture) {
 			want:   sandbox.Status{Reason: sandbox.ReasonExited, ExitCode: 5},
 		},
 		"asked to": {
-			script: `trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.02; done`, stops: 1, says: "bye",
+			script: `trap 'echo bye; exit 3' TERM; echo ready; while :; do sleep 0.02; done`,
+			stops:  1, ready: "ready", says: "bye",
 			want: sandbox.Status{Reason: sandbox.ReasonStopped, ExitCode: 3, Detail: "the label was removed"},
 		},
 		"by force": {
-			script: `echo ready; exec "$helper" helper hold main`, stops: 2,
+			script: `exec "$helper" helper hold main`,
+			stops:  2, ready: "held main",
 			want: sandbox.Status{
 				Reason: sandbox.ReasonStopped, ExitCode: 137, Signal: "SIGKILL", Detail: "the label was removed",
 			},
@@ -145,7 +148,7 @@ func testEnds(t *testing.T, f *fixture) {
 				f.awaitOutput(t, h, want)
 			}
 			if tt.stops > 0 {
-				f.awaitOutput(t, h, "ready")
+				f.awaitOutput(t, h, tt.ready)
 			}
 			var stopping sync.WaitGroup
 			for range tt.stops {
