@@ -3,7 +3,6 @@ package ghapp_test
 import (
 	"testing"
 
-
 	"github.com/org/ralph-action/internal/ghapp"
 	"github.com/org/ralph-action/internal/ghsim"
 	"github.com/org/ralph-action/internal/run"

@@ -59,7 +59,7 @@ type Registration struct {
 	URL string
 	// PrivateKey is in PEM.
 	PrivateKey, WebhookSecret string
-	ClientID, ClientSecret    string
+	ClientSecret              string
 }
 
 // String gives the App's name.
@@ -100,7 +100,7 @@ func Register(ctx context.Context, apiURL, code string, transport http.RoundTrip
 	r := Registration{
 		AppID: app.GetID(), Slug: app.GetSlug(), URL: app.GetHTMLURL(),
 		PrivateKey: app.GetPEM(), WebhookSecret: app.GetWebhookSecret(),
-		ClientID: app.GetClientID(), ClientSecret: app.GetClientSecret(),
+		ClientSecret: app.GetClientSecret(),
 	}
 	if err := r.check(); err != nil {
 		return Registration{}, fmt.Errorf("%s: the answer cannot be used: %w", op, err)

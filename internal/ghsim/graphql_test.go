@@ -1,7 +1,6 @@
 package ghsim_test
 
 import (
-	"encoding/base64"
 	"maps"
 	"strings"
 	"testing"
@@ -18,8 +17,6 @@ func appJWT(t *testing.T, w *world) string {
 	return sign(t, parseKey(t, ghsimtest.Key()), map[string]any{"alg": "RS256", "typ": "JWT"},
 		map[string]any{"iss": w.app.ID, "iat": now - 10, "exp": now + 300})
 }
-
-func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 // query posts a GraphQL request and returns its data and its first error.
 func (w *world) query(t *testing.T, token, query string, vars map[string]any) (data, problem map[string]any) {

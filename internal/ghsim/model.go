@@ -143,10 +143,8 @@ type comment struct {
 
 // event is an entry of an issue's timeline that is not a comment or commit.
 type event struct {
-	id       int64
 	kind     string // labeled, unlabeled, closed, reopened, renamed, …
 	actor    *user
-	via      *app
 	label    *label
 	commit   string
 	from, to string // of a rename
@@ -165,7 +163,6 @@ type issue struct {
 	// gone: it was deleted, or transferred to what moved is the address of.
 	gone             bool
 	moved            string
-	closedAt         time.Time
 	labels           []*label
 	comments         []*comment
 	reactions        []*reaction
@@ -191,7 +188,6 @@ type pull struct {
 	headOID, baseOID string
 	draft            bool
 	merged           bool
-	mergeOID         string
 	mergedAt         time.Time
 	reviews          []*review
 	threads          []*thread
@@ -243,25 +239,24 @@ type checkRun struct {
 }
 
 type repo struct {
-	id          int64
-	owner       *user
-	name        string
-	description string
-	private     bool
-	def         string // default branch
-	grants      map[int64]grant
-	issues      []*issue // by number, from 1
-	labels      []*label
-	checks      []*checkRun
-	git         *gitStore
+	id      int64
+	owner   *user
+	name    string
+	private bool
+	def     string // default branch
+	grants  map[int64]grant
+	issues  []*issue // by number, from 1
+	labels  []*label
+	checks  []*checkRun
+	git     *gitStore
 	// rules are the kinds of rules that are told of; see SetRules.
 	rules []string
 	// actionsPulls: jobs may open pull requests; see LetActionsOpenPulls.
 	actionsPulls bool
 	// signed holds the commits that GitHub made itself, with the App or person
 	// it made them for.
-	signed                   map[string]*user
-	created, pushed, updated time.Time
+	signed  map[string]*user
+	created time.Time
 }
 
 func (r *repo) fullName() string { return r.owner.login + "/" + r.name }

@@ -105,13 +105,17 @@ func (s *Sim) editIssue(r *repo, i *issue, by author, title, body *string) error
 	}
 	now := s.now()
 	if newTitle != i.title {
-		i.events = append(i.events, &event{
-			id: s.nextID(), kind: "renamed", actor: by.user, via: by.via, from: i.title, to: newTitle, at: now,
-		})
+		s.addEvent(i, by, event{kind: "renamed", from: i.title, to: newTitle})
 	}
 	i.title, i.body, i.updated = newTitle, newBody, now
 	s.emitIssue(r, i, "edited", by.user, obj{"changes": changes})
 	return nil
+}
+
+// addEvent puts what somebody did on the timeline.
+func (s *Sim) addEvent(i *issue, by author, e event) {
+	e.actor, e.at = by.user, s.now()
+	i.events = append(i.events, &e)
 }
 
 // emitIssue tells of an issue as `issues` and of a pull request as
@@ -142,14 +146,12 @@ func (s *Sim) setState(r *repo, i *issue, by author, closed bool) error {
 				" branch has been deleted.")
 		}
 	}
-	now := s.now()
-	i.closed, i.updated = closed, now
+	i.closed, i.updated = closed, s.now()
 	kind := "reopened"
-	i.closedAt = time.Time{}
 	if closed {
-		kind, i.closedAt = "closed", now
+		kind = "closed"
 	}
-	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: now})
+	s.addEvent(i, by, event{kind: kind})
 	s.emitIssue(r, i, kind, by.user, obj{})
 	return nil
 }
@@ -179,7 +181,7 @@ func (s *Sim) addLabels(r *repo, i *issue, by author, names []string) error {
 		now := s.now()
 		i.labels = append(i.labels, l)
 		i.updated = now
-		i.events = append(i.events, &event{id: s.nextID(), kind: "labeled", actor: by.user, via: by.via, label: l, at: now})
+		s.addEvent(i, by, event{kind: "labeled", label: l})
 		s.emitIssue(r, i, "labeled", by.user, obj{"label": s.labelJSON(r, l)})
 	}
 	return nil
@@ -193,7 +195,7 @@ func (s *Sim) removeLabel(r *repo, i *issue, by author, name string) error {
 	l, now := i.labels[at], s.now()
 	i.labels = slices.Delete(slices.Clone(i.labels), at, at+1)
 	i.updated = now
-	i.events = append(i.events, &event{id: s.nextID(), kind: "unlabeled", actor: by.user, via: by.via, label: l, at: now})
+	s.addEvent(i, by, event{kind: "unlabeled", label: l})
 	s.emitIssue(r, i, "unlabeled", by.user, obj{"label": s.labelJSON(r, l)})
 	return nil
 }
@@ -346,7 +348,7 @@ func (s *Sim) setDraft(r *repo, i *issue, by author, draft bool) {
 	if draft {
 		kind, action = "convert_to_draft", "converted_to_draft"
 	}
-	i.events = append(i.events, &event{id: s.nextID(), kind: kind, actor: by.user, via: by.via, at: s.now()})
+	s.addEvent(i, by, event{kind: kind})
 	s.emitIssue(r, i, action, by.user, obj{})
 }
 
@@ -384,23 +386,21 @@ func (s *Sim) merge(r *repo, i *issue, by author) error {
 	}
 	r.signed[oid] = by.user
 	// Merged before the base branch moves, so that the move does not count as news for this pull request.
-	p.merged, p.mergeOID, p.mergedAt = true, oid, now
-	i.closed, i.closedAt, i.updated = true, now, now
+	p.merged, p.mergedAt, i.closed, i.updated = true, now, true, now
 	if err := s.moveRef(r, by, "refs/heads/"+p.base, oid, base); err != nil {
 		return err
 	}
-	i.events = append(i.events,
-		&event{id: s.nextID(), kind: "merged", actor: by.user, via: by.via, commit: oid, at: now},
-		&event{id: s.nextID(), kind: "closed", actor: by.user, via: by.via, at: now})
+	s.addEvent(i, by, event{kind: "merged", commit: oid})
+	s.addEvent(i, by, event{kind: "closed"})
 	s.emitIssue(r, i, "closed", by.user, obj{})
 	if p.base == r.def {
-		return s.closeMentioned(r, by, i.body, oid)
+		return s.closeMentioned(r, by, i.body)
 	}
 	return nil
 }
 
 // closeMentioned closes the issues that text closes by keyword.
-func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
+func (s *Sim) closeMentioned(r *repo, by author, text string) error {
 	for _, m := range closes().FindAllStringSubmatch(text, -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil {
@@ -413,7 +413,6 @@ func (s *Sim) closeMentioned(r *repo, by author, text, commit string) error {
 		if err := s.setState(r, target, by, true); err != nil {
 			return err
 		}
-		target.events[len(target.events)-1].commit = commit
 	}
 	return nil
 }
@@ -424,7 +423,6 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 	if err := r.git.updateRef(name, newOID, oldOID); err != nil {
 		return err
 	}
-	r.pushed = s.now()
 	branch, isBranch := strings.CutPrefix(name, "refs/heads/")
 	if !isBranch {
 		return nil
@@ -437,9 +435,7 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 		switch branch {
 		case p.head:
 			if newOID == zeroOID {
-				i.events = append(i.events, &event{
-					id: s.nextID(), kind: "head_ref_deleted", actor: by.user, via: by.via, at: s.now(),
-				})
+				s.addEvent(i, by, event{kind: "head_ref_deleted"})
 				if err := s.setState(r, i, by, true); err != nil {
 					return err
 				}
@@ -466,7 +462,7 @@ func (s *Sim) moveRef(r *repo, by author, name, newOID, oldOID string) error {
 			return err
 		}
 		for _, c := range added {
-			if err := s.closeMentioned(r, by, c.Message, c.OID); err != nil {
+			if err := s.closeMentioned(r, by, c.Message); err != nil {
 				return err
 			}
 		}

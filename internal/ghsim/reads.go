@@ -204,7 +204,7 @@ func (s *Sim) CallCounts() map[string]int {
 func (s *Sim) issueOut(r *repo, i *issue) Issue {
 	return Issue{
 		ID: i.id, NodeID: issueNodeID(i), Number: i.number, Title: i.title, Body: i.body, User: i.user.login,
-		State: i.state(), URL: s.issuePage(r, i), Reactions: reactionsOut(i.reactions), IsPull: i.pull != nil,
+		State: i.state(), URL: s.issuePage(r, i), Reactions: reactionsOut(i.reactions),
 		Labels: shapes(i.labels, func(l *label) string { return l.name }), Comments: shapes(i.comments, commentOut),
 	}
 }
@@ -215,7 +215,7 @@ func reactionsOut(rs []*reaction) []Reaction {
 
 func commentOut(c *comment) Comment {
 	return Comment{
-		ID: c.id, User: c.user.login, Body: c.body, Created: c.created, Updated: c.updated,
+		ID: c.id, User: c.user.login, Body: c.body, Created: c.created,
 		Reactions: reactionsOut(c.reactions),
 	}
 }
@@ -243,7 +243,7 @@ func commitOut(r *repo, c *commitObject) Commit {
 	return Commit{
 		OID: c.OID, Tree: c.Tree, Parents: append([]string{}, c.Parents...), Subject: c.subject(), Body: c.body(),
 		Verified: r.signed[c.OID] != nil,
-		Author:   c.Author.Name, AuthorEmail: c.Author.Email, Committed: c.Committer.When,
+		Author:   c.Author.Name,
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *Sim) prOut(r *repo, i *issue) (PR, error) {
 	}
 	return PR{
 		Issue: s.issueOut(r, i), Draft: p.draft, Merged: p.merged, Head: p.head, HeadOID: p.headOID, Base: p.base,
-		BaseOID: p.baseOID, Commits: shapes(commits, func(c *commitObject) Commit { return commitOut(r, c) }),
+		Commits: shapes(commits, func(c *commitObject) Commit { return commitOut(r, c) }),
 		Reviews: shapes(p.reviews, func(rv *review) Review { return s.reviewOut(r, i, rv) }),
 	}, nil
 }

@@ -66,10 +66,9 @@ func (s *Sim) CreateRepo(owner, name string, o RepoOptions) (Repo, error) {
 	if err != nil {
 		return Repo{}, err
 	}
-	now := s.now()
 	r := &repo{
-		id: s.nextID(), owner: u, name: name, description: o.Description, private: o.Private, def: def,
-		grants: map[int64]grant{}, git: git, signed: map[string]*user{}, created: now, pushed: now, updated: now,
+		id: s.nextID(), owner: u, name: name, private: o.Private, def: def,
+		grants: map[int64]grant{}, git: git, signed: map[string]*user{}, created: s.now(),
 	}
 	s.repos[strings.ToLower(owner+"/"+name)] = r
 	if err := s.seed(r, o); err != nil {

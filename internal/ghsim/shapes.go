@@ -70,9 +70,9 @@ func (s *Sim) repoJSON(r *repo) *github.Repository {
 	}
 	return &github.Repository{
 		ID: &r.id, NodeID: new(nodeID("R", r.id)), Name: &r.name, FullName: new(r.fullName()), Owner: s.userJSON(r.owner),
-		Private: &r.private, Visibility: &visibility, Description: given(r.description), Fork: new(false), Archived: new(false),
+		Private: &r.private, Visibility: &visibility, Fork: new(false), Archived: new(false),
 		URL: new(s.api(r)), HTMLURL: new(s.html(r)), CloneURL: new(s.html(r) + ".git"), DefaultBranch: &r.def,
-		CreatedAt: stamp(r.created), UpdatedAt: stamp(r.updated), PushedAt: stamp(r.pushed),
+		CreatedAt: stamp(r.created),
 	}
 }
 
@@ -149,7 +149,7 @@ func (s *Sim) issueJSON(r *repo, i *issue) *github.Issue {
 		User: s.userJSON(i.user), Labels: s.labelsJSON(r, i.labels),
 		State: new(i.state()), Locked: &i.locked, Comments: new(len(i.comments)),
 		URL: new(fmt.Sprintf("%s/issues/%d", s.api(r), i.number)), RepositoryURL: new(s.api(r)), HTMLURL: &page,
-		CreatedAt: stamp(i.created), UpdatedAt: stamp(i.updated), ClosedAt: stamp(i.closedAt),
+		CreatedAt: stamp(i.created), UpdatedAt: stamp(i.updated),
 	}
 	if i.pull != nil {
 		o.Draft = &i.pull.draft
@@ -192,11 +192,11 @@ func (s *Sim) pullJSON(r *repo, i *issue) *github.PullRequest {
 		ID: &p.id, NodeID: new(issueNodeID(i)), Number: &i.number, Title: &i.title, Body: given(i.body),
 		User: s.userJSON(i.user), Labels: s.labelsJSON(r, i.labels),
 		State: new(i.state()), Locked: &i.locked, Draft: &p.draft, Merged: &p.merged, MergedAt: stamp(p.mergedAt),
-		MergeCommitSHA: given(p.mergeOID), Comments: new(len(i.comments)),
+		Comments:       new(len(i.comments)),
 		ReviewComments: &comments, Commits: new(len(p.commits)), Head: side(p.head, p.headOID), Base: side(p.base, p.baseOID),
 		URL: new(fmt.Sprintf("%s/pulls/%d", s.api(r), i.number)), HTMLURL: new(s.issuePage(r, i)),
 		IssueURL:  new(fmt.Sprintf("%s/issues/%d", s.api(r), i.number)),
-		CreatedAt: stamp(i.created), UpdatedAt: stamp(i.updated), ClosedAt: stamp(i.closedAt),
+		CreatedAt: stamp(i.created), UpdatedAt: stamp(i.updated),
 	}
 }
 

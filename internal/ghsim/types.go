@@ -14,8 +14,7 @@ type User struct {
 
 // RepoOptions say what a new repository holds.
 type RepoOptions struct {
-	Description string `json:"description"`
-	Private     bool   `json:"private"`
+	Private bool `json:"private"`
 	// DefaultBranch is "main" where it is empty.
 	DefaultBranch string `json:"default_branch"`
 	// Files are the contents of the first commit by path. Without any the repository is empty.
@@ -86,7 +85,6 @@ type Comment struct {
 	User      string     `json:"user"`
 	Body      string     `json:"body"`
 	Created   time.Time  `json:"created"`
-	Updated   time.Time  `json:"updated"`
 	Reactions []Reaction `json:"reactions"`
 }
 
@@ -103,7 +101,6 @@ type Issue struct {
 	Labels    []string   `json:"labels"`
 	Comments  []Comment  `json:"comments"`
 	Reactions []Reaction `json:"reactions"`
-	IsPull    bool       `json:"is_pull"`
 }
 
 // PR is a pull request.
@@ -115,7 +112,6 @@ type PR struct {
 	Head    string   `json:"head"`
 	HeadOID string   `json:"head_oid"`
 	Base    string   `json:"base"`
-	BaseOID string   `json:"base_oid"`
 	Commits []Commit `json:"commits"`
 	Reviews []Review `json:"reviews"`
 }
@@ -158,10 +154,8 @@ type Commit struct {
 	Subject string   `json:"subject"`
 	Body    string   `json:"body"`
 	// Verified says that GitHub made and signed it.
-	Verified    bool      `json:"verified"`
-	Author      string    `json:"author"`
-	AuthorEmail string    `json:"author_email"`
-	Committed   time.Time `json:"committed"`
+	Verified bool   `json:"verified"`
+	Author   string `json:"author"`
 }
 
 // CheckRun is a check run on a commit.

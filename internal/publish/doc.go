@@ -20,6 +20,6 @@
 //   - While a run goes on, people see a new state every 15 seconds at most; the first
 //     and the last come at once. A person's tick is handed to the loop before the description is written over.
 //   - Commits, the pull request, comments, and the label and check run of the end are made once,
-//     and made again until GitHub has them. Trouble with the check run, the label and comments of earlier runs
+//     and made again until GitHub has them. Trouble with the check run and the label
 //     ends no run, and does not hold its end up for long. Reactions are tried once.
 package publish
