@@ -13,6 +13,7 @@ import (
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -74,6 +75,26 @@ func TestFinishedFileCostsNoCall(t *testing.T) {
 	second := w.drive(loop.NewState(r, w.now), nil)
 	if second.End != run.EndAllTasksComplete || len(w.prompts) != 0 || len(second.Commits) != 0 {
 		t.Errorf("ended %s with %d calls and %d commits", second.End, len(w.prompts), len(second.Commits))
+	}
+}
+
+// TestAChangedPlanKeepsWhatPeopleWrote: the tasks that are new in a plan are added to the list as it stands, with
+// what they depend on in the list's own ids.
+func TestAChangedPlanKeepsWhatPeopleWrote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := request(t, "- [ ] one\n- [ ] two\n")
+	doc := progress.New(first.Subject.Name, progress.Binding{Key: first.Subject.Key, PlanSHA256: first.Plan.SHA256})
+	if err := doc.SetSection(progress.SectionTasks, "Ask Bob first.\n\n- [ ] T1 one\n  - Note: ask Bob\n- [ ] T2 two\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.landed[0].Tree = w.store(files{progressPath: string(doc.Bytes())})
+	now := request(t, "- [ ] T1 zero\n- [ ] T2 one\n- [ ] T3 last\n  - Depends on: T1, T2\n- [ ] T4 two\n")
+	now.KeepProgress = true
+	s := w.drive(loop.NewState(now, w.now), nil)
+	want := "Ask Bob first.\n\n- [x] T1 one\n  - Note: ask Bob\n- [x] T2 two\n- [x] T3 zero\n- [x] T4 last\n  - Depends on: T3, T1\n"
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, want) {
+		t.Errorf("ended %s (%s) with\n%s", s.End, s.EndDetail, s.Progress)
 	}
 }
 
