@@ -265,24 +265,25 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-// TestStopBesideOthers: who stops a run before its next call lets those at work end and
-// land.
-func TestStopBesideOthers(t *testing.T) {
+// TestStop: who stops a run before its next call lets those at work end and land.
+func TestStop(t *testing.T) {
 	t.Parallel()
-	c := newCrew(t)
-	e := c.engine()
-	s, _ := c.atWork(e, parallel(t, fourTasks, 3))
-	s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishStop, By: loop.Person{Login: "ada"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s = c.play(s, func(int) int { return 0 }, nil)
-	if s.End != run.EndCancelled || len(c.started) != 3 || len(c.stopped) != 0 {
-		t.Errorf("ended %s: %s; %d agents, stopped %v", s.End, s.EndDetail, len(c.started), c.stopped)
-	}
-	c.linear(s)
-	if n := len(s.Commits); n < 3 {
-		t.Errorf("%d commits", n)
+	for _, most := range []int{1, 3} {
+		c := newCrew(t)
+		e := c.engine()
+		s, _ := c.atWork(e, parallel(t, fourTasks, most))
+		s, _, err := e.Steer(t.Context(), s, loop.Wish{Kind: loop.WishStop, By: ada})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = c.play(s, func(int) int { return 0 }, nil)
+		if s.End != run.EndCancelled || s.EndDetail != "stopped by ada" || len(c.started) != most || len(c.stopped) != 0 {
+			t.Errorf("ended %s: %s; %d agents, stopped %v", s.End, s.EndDetail, len(c.started), c.stopped)
+		}
+		c.linear(s)
+		if n := len(s.Commits); n < most {
+			t.Errorf("%d commits", n)
+		}
 	}
 }
 

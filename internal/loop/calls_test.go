@@ -134,6 +134,17 @@ func TestWhatCallsComeTo(t *testing.T) {
 			change: func(r *loop.Request) { r.Limits.PartialCalls = 1 },
 			end:    run.EndAwaitingPerson, made: 4, told: map[int]string{2: "the hard half"}, said: "needs a person: ",
 		},
+		"half a plan is no plan": {
+			plan:  "Say hello in two files.\n",
+			calls: map[string][]string{"": {"parts|!it took too long", "parts|planned"}, "*": {"a=NEW" + done}},
+			end:   complete, made: 4, lands: []string{"T1", "T2"},
+		},
+		"half a split is no split": {
+			calls: map[string][]string{"T1": {
+				"|RALPH_RESULT: failed: this task is too large for one call", "parts|!late", "parts|!late", "parts|!late", "a=NEW" + done,
+			}},
+			end: complete, made: 5, lands: []string{"T1"},
+		},
 		"partial, and nothing was changed": {
 			calls: map[string][]string{"T1": {"|RALPH_RESULT: partial: all of it"}}, end: run.EndBlocked, made: 3,
 		},
@@ -248,6 +259,78 @@ func TestWhatCallsComeTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sc.play(t)
+		})
+	}
+}
+
+// TestWhatToolsMakeIsLeftOut: it fails nothing, and is named once, for people and for the next call.
+func TestWhatToolsMakeIsLeftOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.tools = []string{"node_modules", "env", "a", "b", "c", "d"}
+	var notices []string
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		if strings.Contains(a.Prompt, "left out of the work: node_modules (of a tool), env") {
+			notices = append(notices, s.TaskID)
+		}
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		return claimed()
+	}
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	var told []string
+	for _, f := range s.Findings {
+		if f.Rule == "left_out" {
+			told = append(told, f.Text)
+		}
+	}
+	want := []string{
+		"left out of the work: node_modules (of a tool), env (of a tool), a (of a tool), b (of a tool), c (of a tool) and 1 more",
+	}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Error(diff)
+	}
+	if len(notices) != 1 || notices[0] != "T2" {
+		t.Errorf("the calls at %q were told", notices)
+	}
+	if slices.ContainsFunc(s.History, func(l loop.Iteration) bool { return l.Note != "" }) {
+		t.Errorf("an attempt failed: %+v", s.History)
+	}
+}
+
+const oneTask = "- [ ] Migrate the ten modules\n"
+
+// tickT1 ticks the box of T1 as an agent does.
+func tickT1(w *world, s loop.State) {
+	w.work[s.ProgressPath] = strings.Replace(w.work[s.ProgressPath], "- [ ] T1", "- [x] T1", 1)
+}
+
+// A box that is ticked beside words that say otherwise is not believed.
+func TestWordsAgainstATick(t *testing.T) {
+	t.Parallel()
+	for _, final := range []string{
+		"I migrated 1 of the 10 modules; nine remain, so I have not ticked the task",
+		"TASK_INCOMPLETE",
+		"Manual intervention needed to finish",
+		"I did not finish; nine modules remain",
+		"Tests still fail, I ran out of ideas",
+		"STATUS: BLOCKED",
+		"VERIFICATION_FAIL: 3 tests failed",
+	} {
+		t.Run(final, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+				w.work["mod"] = fmt.Sprint(len(w.prompts))
+				tickT1(w, s)
+				return completed(final)
+			}
+			s := w.drive(loop.NewState(request(t, oneTask), w.now), nil)
+			if s.End.Complete() || len(s.Commits) > 0 {
+				t.Errorf("ended %s with %d commits", s.End, len(s.Commits))
+			}
 		})
 	}
 }

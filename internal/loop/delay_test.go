@@ -55,25 +55,18 @@ func TestDelayUsesNothing(t *testing.T) {
 	e.Runner = d
 	s := loop.NewState(withGate(t, gate.Gate{Name: "check"}), w.now)
 	s.Limits.RunTimeout = 6 * time.Hour
-	began, told := w.now, 0
-	for range 1000 {
-		next, n, err := e.Step(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if next.Delayed != nil && s.Delayed == nil {
+	began, told, before := w.now, 0, s
+	w.meanwhile = func(s loop.State) loop.State {
+		if s.Delayed != nil && before.Delayed == nil {
 			told++
 		}
-		if next.Delayed != nil && (next.Attempts["T1"] != s.Attempts["T1"] || next.Iteration != s.Iteration) {
-			t.Fatalf("a wait used an attempt: %v", next.Attempts)
+		if s.Delayed != nil && (s.Attempts["T1"] != before.Attempts["T1"] || s.Iteration != before.Iteration) {
+			t.Fatalf("a wait used an attempt: %v", s.Attempts)
 		}
-		if s = next; n.Kind == loop.Sleep {
-			w.now = n.Until
-		}
-		if n.Kind == loop.Done {
-			break
-		}
+		before = s
+		return s
 	}
+	s = w.steps(e, s, 1000, func([]loop.Handle) {}, nil)
 	if s.End != run.EndAllTasksComplete || len(s.Attempts) != 0 || s.Delayed != nil {
 		t.Fatalf("ended %s with attempts %v: %s", s.End, s.Attempts, s.EndDetail)
 	}

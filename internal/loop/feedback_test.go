@@ -13,46 +13,29 @@ import (
 	"github.com/org/ralph-action/internal/run"
 )
 
-// driveHearing steps s to its end and has it take in list once, as soon as when
-// holds and the run can. Each state goes through its stored form.
+// driveHearing steps s to its end and has it take in list once, as soon as when holds and the
+// run can.
 func (w *world) driveHearing(s loop.State, list []loop.Heard, when func(loop.State) bool) loop.State {
 	w.t.Helper()
 	e := w.engine()
 	taken := false
-	for range 2000 {
-		if !taken && when(s) {
-			next, err := e.TakeFeedback(w.t.Context(), s, list)
-			if err != nil && !errors.Is(err, loop.ErrNotNow) {
-				w.t.Fatal(err)
-			}
-			if (err == nil) != s.Receptive() {
-				w.t.Fatalf("receptive %v: %v", s.Receptive(), err)
-			}
-			taken, s = err == nil, next
-		}
-		next, n, err := e.Step(w.t.Context(), s)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		stored, err := loop.Encode(next)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if s, err = loop.Decode(stored); err != nil {
-			w.t.Fatal(err)
-		}
-		switch n.Kind {
-		case loop.Done:
-			if !taken {
-				w.t.Fatal("it never listened")
-			}
+	w.meanwhile = func(s loop.State) loop.State {
+		if taken || !when(s) {
 			return s
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue, loop.Wait:
 		}
+		next, err := e.TakeFeedback(w.t.Context(), s, list)
+		if err != nil && !errors.Is(err, loop.ErrNotNow) {
+			w.t.Fatal(err)
+		}
+		if taken = err == nil; taken != s.Receptive() {
+			w.t.Fatalf("receptive %v: %v", s.Receptive(), err)
+		}
+		return next
 	}
-	w.t.Fatal("the run does not end")
+	s = w.drive(s, nil)
+	if !taken {
+		w.t.Fatal("it never listened")
+	}
 	return s
 }
 

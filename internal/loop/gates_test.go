@@ -72,7 +72,8 @@ func TestWhatFailedBeforeDoesNotBlock(t *testing.T) {
 	}
 }
 
-// TestWhatWasMendedMustNotBreakAgain, be it named or not.
+// TestWhatWasMendedMustNotBreakAgain, be it named or not; and that a check fails on a tree from
+// before it was there excuses nothing.
 func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 	t.Parallel()
 	bare := func(tree files, _ loop.GateStart) gate.Result {
@@ -82,16 +83,24 @@ func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 		}
 		return r
 	}
-	for name, judge := range map[string]func(files, loop.GateStart) gate.Result{
-		"exit code": bare,
-		"names":     suite(map[string]func(files) bool{"TestOld": func(tree files) bool { return tree["state"] == "good" }}),
+	for name, tt := range map[string]struct {
+		judge func(files, loop.GateStart) gate.Result
+		base  files
+		// breaks is the task at which the first attempt breaks the check.
+		breaks string
+	}{
+		"exit code": {bare, files{"go.mod": "module m"}, "T2"},
+		"names": {
+			suite(map[string]func(files) bool{"TestOld": with("state", "good")}), files{"go.mod": "module m"}, "T2",
+		},
+		"a new check": {bare, files{"README": "hello"}, "T1"},
 	} {
 		w := newWorld(t)
-		w.judge = judge
-		w.landed[0].Tree = w.store(files{"go.mod": "module m"})
+		w.judge = tt.judge
+		w.landed[0].Tree = w.store(tt.base)
 		w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-			w.work["state"], w.work["src/"+s.TaskID] = "good", "x"
-			if s.TaskID == "T2" && a.Attempt == 1 {
+			w.work["go.mod"], w.work["state"], w.work["src/"+s.TaskID] = "module m", "good", "x"
+			if s.TaskID == tt.breaks && a.Attempt == 1 {
 				w.work["state"] = "bad"
 			}
 			return claimed()
@@ -100,31 +109,6 @@ func TestWhatWasMendedMustNotBreakAgain(t *testing.T) {
 			s.Iteration != 4 {
 			t.Errorf("%s: ended %s after %d iterations, want 4", name, s.End, s.Iteration)
 		}
-	}
-}
-
-// TestANewGateHasNoExcuse: that it fails on a tree from before it was there
-// says nothing.
-func TestANewGateHasNoExcuse(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.judge = func(tree files, _ loop.GateStart) gate.Result {
-		r := gate.Result{Reason: "exited", Passed: tree["state"] == "good"}
-		if !r.Passed {
-			r.ExitCode = 1
-		}
-		return r
-	}
-	w.agent = func(w *world, _ loop.State, a loop.AgentStart) loop.AgentStatus {
-		w.work["go.mod"], w.work["state"] = "module m", "bad"
-		if a.Attempt == 2 {
-			w.work["state"] = "good"
-		}
-		return claimed()
-	}
-	if s := w.drive(loop.NewState(request(t, "- [ ] begin a module\n"), w.now), nil); s.End != run.EndAllTasksComplete ||
-		s.Iteration != 2 {
-		t.Errorf("ended %s after %d iterations, want 2", s.End, s.Iteration)
 	}
 }
 
@@ -262,4 +246,78 @@ func TestMinPassRate(t *testing.T) {
 			t.Errorf("rate %v: ended %s, want %s", tt.rate, s.End, tt.want)
 		}
 	}
+}
+
+// absent is a runner that is not installed.
+func absent(files, loop.GateStart) gate.Result {
+	return gate.Result{ExitCode: 1, Reason: "exited", Output: "/usr/bin/python3: No module named pytest\n"}
+}
+
+// A check that was found and cannot run holds nobody up, is no proof, and is told.
+func TestFoundCheckThatCannotRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.landed = []loop.Landed{{OID: "base", Tree: w.store(files{"requirements.txt": "pytest\n", "test_a.py": ""})}}
+	w.judge = absent
+	s := w.drive(loop.NewState(request(t, threeTasks), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Iteration != 3 {
+		t.Fatalf("ended %s after %d iterations: %s", s.End, s.Iteration, s.EndDetail)
+	}
+	if diff := cmp.Diff([]gate.Standing{gate.Unrunnable}, standings(s)); diff != "" {
+		t.Error(diff)
+	}
+	said := s.Proof().Sentence(s.End)
+	if want := "All tasks are done; nothing was checked: pytest could not run: No module named pytest"; said != want {
+		t.Errorf("%q, want %q", said, want)
+	}
+	var noted bool
+	for _, ev := range w.events {
+		noted = noted || ev.Kind == run.EventGateNote && strings.Contains(ev.Text, "requirements.txt")
+	}
+	if !noted {
+		t.Error("nobody is told how to provide it")
+	}
+}
+
+// Nothing lands without a check that a person has named, and no task is to blame.
+func TestNamedCheckThatCannotRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = absent
+	s := w.drive(loop.NewState(withGate(t, gate.Gate{Name: "pytest"}), w.now), nil)
+	if s.End != run.EndFailed || !strings.HasPrefix(s.EndDetail, "pytest could not run: No module named pytest. What to do first: ") {
+		t.Fatalf("ended %s: %s", s.End, s.EndDetail)
+	}
+	if len(w.commits) != 0 || s.Attempts["T1"] != 0 || s.Iteration != 1 {
+		t.Errorf("%d commits, %d attempts, %d iterations", len(w.commits), s.Attempts["T1"], s.Iteration)
+	}
+	if len(w.refused) != 1 || w.refused[0].Task.ID != "T1" {
+		t.Errorf("kept %+v", w.refused)
+	}
+}
+
+// What a failed attempt changed is kept without the run's own notes, and the event has
+// the lines that failed.
+func TestRefusedWorkIsKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.judge = suite(map[string]func(files) bool{"TestNew": func(tree files) bool { return tree["src/T1.txt"] == "" }})
+	w.drive(loop.NewState(withGate(t, gate.Gate{Name: "suite"}), w.now), nil)
+	if len(w.refused) == 0 {
+		t.Fatal("nothing is kept")
+	}
+	got := w.refused[0]
+	changes, err := w.Changes(t.Context(), got.From, got.To)
+	if err != nil || len(changes) != 1 || changes[0].Path != "src/T1.txt" || got.Iteration != 1 {
+		t.Errorf("kept %+v, which changes %+v, %v", got, changes, err)
+	}
+	for _, ev := range w.events {
+		if ev.Kind == run.EventAttemptFailed {
+			if diff := cmp.Diff([]string{"FAILED TestNew"}, ev.Lines); diff != "" || !ev.Kept || ev.Gate != "suite" {
+				t.Errorf("event %+v: %s", ev, diff)
+			}
+			return
+		}
+	}
+	t.Error("no failed attempt is told of")
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/prompt"
@@ -14,27 +16,17 @@ import (
 // largest is the stored size of the largest state that the steps of a run leave.
 func largest(w *world, s loop.State) (loop.State, int) {
 	w.t.Helper()
-	most, e := 0, w.engine()
-	for range 20_000 {
-		next, n, err := e.Step(w.t.Context(), s)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		s = next
+	most := 0
+	measure := func(s loop.State) loop.State {
 		stored, err := loop.Encode(s)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		most = max(most, len(stored))
-		switch n.Kind {
-		case loop.Done:
-			return s, most
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue, loop.Wait:
-		}
+		return s
 	}
-	w.t.Fatal("the run does not end")
+	w.meanwhile = measure
+	s = measure(w.drive(s, nil))
 	return s, most
 }
 
@@ -90,5 +82,85 @@ func TestALargeStateEndsTheRun(t *testing.T) {
 	}
 	if most > 4<<20 {
 		t.Errorf("a state of %d KiB was kept", most>>10)
+	}
+}
+
+// The borders of quoted text carry what nobody knows who wrote it: it is made at random for
+// the run, kept with it, and another one for each prompt.
+func TestBordersCannotBeForeseen(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for range 2 { // the same run by its id, plan and time
+		w := newWorld(t)
+		s := loop.NewState(request(t, "- [ ] one\n- [ ] two\n"), w.now)
+		stored, err := loop.Encode(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := loop.Decode(stored); err != nil || again.NonceKey != s.NonceKey || s.NonceKey == "" {
+			t.Errorf("%q is stored, %q comes back, %v", s.NonceKey, again.NonceKey, err)
+		}
+		w.drive(s, nil)
+		for _, p := range w.prompts {
+			_, rest, _ := strings.Cut(p, "----- BEGIN PLAN ")
+			nonce, _, ok := strings.Cut(rest, " -----")
+			if !ok || seen[nonce] {
+				t.Errorf("the border %q is none, or has been there before", nonce)
+			}
+			seen[nonce] = true
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("%d borders, want 4", len(seen))
+	}
+}
+
+// A call is recorded with what it and the checks after it used and reached, as
+// much of it as there is room for; the repository's list of hosts outlives a
+// restart also where it is empty.
+func TestCallsAreRecordedWithWhatTheyUsed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.settings.Egress = []string{}
+	w.met = []run.HostUse{{Host: "0.example", Count: 1, Received: 5}, {Host: "check.example", Blocked: "why", Count: 1}}
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID+".txt"] = "done"
+		status := claimed()
+		for i := range 30 {
+			status.Hosts = append(status.Hosts, run.HostUse{Host: fmt.Sprintf("%d.example", i), Count: 1, Sent: 1})
+			status.Models = append(status.Models, run.ModelUse{
+				Model: fmt.Sprintf("model-%d", i), Requests: 1, Usage: run.Usage{CostUSD: 1},
+			})
+		}
+		return status
+	}
+	s := w.drive(loop.NewState(gated(t), w.now), nil)
+	if s.End != run.EndAllTasksComplete || s.Egress == nil {
+		t.Fatalf("ended %s: %s; hosts %v", s.End, s.EndDetail, s.Egress)
+	}
+	for _, h := range s.History {
+		checks := h.Hosts[0].Count - 1
+		if len(h.Hosts) != 22 || checks < 1 || h.Hosts[0].Received != int64(5*checks) || len(h.Models) != 9 {
+			t.Fatalf("%d hosts, %d models: %+v", len(h.Hosts), len(h.Models), h)
+		}
+		want := []run.HostUse{
+			{Host: run.OtherHosts, Count: 10, Sent: 10}, {Host: run.OtherHosts, Blocked: "why", Count: checks},
+		}
+		if diff := cmp.Diff(want, h.Hosts[20:]); diff != "" {
+			t.Error(diff)
+		}
+		if diff := cmp.Diff(run.ModelUse{Model: run.OtherModels, Requests: 22, Usage: run.Usage{CostUSD: 22}},
+			h.Models[8]); diff != "" {
+			t.Error(diff)
+		}
+	}
+	told := map[run.EventKind]int{}
+	for _, ev := range w.events {
+		if len(ev.Hosts) > 0 {
+			told[ev.Kind]++
+		}
+	}
+	if told[run.EventAgentFinished] != len(s.History) || told[run.EventGate] == 0 || len(told) != 2 {
+		t.Errorf("told by %v", told)
 	}
 }

@@ -60,25 +60,9 @@ func TestPersonEditsTheFile(t *testing.T) {
 			progress: []string{"* [x] T4 zero\n- [x] T3 three\n- [x] T1 one\n- [x] T2 two\n"},
 		},
 		{
-			name: "rewords", edits: []string{"T2 two", "T2 (P2) two, but better", "T3 three", "T3 (P1) three"},
-			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T3 three", "T2 two, but better"},
-			merged: []string{`Taken in: T2 "two" reworded; T3 "three" reworded.`},
-		},
-		{
 			name: "unticks", edits: []string{"- [x] T1", "- [ ] T1"},
 			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T1 one", "T3 three"},
 			merged: []string{`Taken in: T1 "one" unticked.`},
-		},
-		{
-			name: "skips and removes", edits: []string{"T2 two", "T2 two (skipped: later)", "- [ ] T3 three\n", ""},
-			end: run.EndAllTasksComplete, subjects: []string{"T1 one"},
-			merged:   []string{`Taken in: T2 "two" skipped; T3 "three" removed.`},
-			progress: []string{"- [ ] T2 two (skipped: later)\n"},
-		},
-		{
-			name: "says that all is done", edits: []string{"IN_PROGRESS", "RALPH_DONE"},
-			end: run.EndAllTasksComplete, subjects: []string{"T1 one", "T2 two", "T3 three"},
-			merged: []string{`Taken in: section "Status" changed.`},
 		},
 		{
 			name: "writes notes", edits: []string{

@@ -1,9 +1,11 @@
 package loop_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,32 +25,21 @@ func (w *world) driveSteering(
 	w.t.Helper()
 	e := w.engine()
 	due, asked := false, false
-	for range 2000 {
-		due = due || when(s)
-		if due && !asked {
-			next, text, serr := e.Steer(w.t.Context(), s, wish)
-			if errors.Is(serr, loop.ErrNotNow) {
-				waited++
-			} else {
-				asked, said, err = true, text, serr
-				s = next
-			}
+	w.meanwhile = func(s loop.State) loop.State {
+		if due = due || when(s); !due || asked {
+			return s
 		}
-		next, n, stepErr := e.Step(w.t.Context(), s)
-		if stepErr != nil {
-			w.t.Fatal(stepErr)
+		next, text, serr := e.Steer(w.t.Context(), s, wish)
+		if errors.Is(serr, loop.ErrNotNow) {
+			waited++
+			return s
 		}
-		s = next
-		switch n.Kind {
-		case loop.Done:
-			return s, said, waited, err
-		case loop.Sleep:
-			w.now = n.Until
-		case loop.Continue, loop.Wait:
-		}
+		asked, said, err = true, text, serr
+		return next
 	}
-	w.t.Fatal("the run does not end")
-	return s, "", 0, nil
+	s = w.drive(s, nil)
+	w.meanwhile = nil
+	return s, said, waited, err
 }
 
 func subjectsOf(w *world) (got []string) {
@@ -321,5 +312,35 @@ func TestApproval(t *testing.T) {
 	r.Attended = true
 	if s := w.drive(loop.NewState(r, w.now), nil); s.End != run.EndAllTasksComplete {
 		t.Errorf("ended %s", s.End)
+	}
+}
+
+// TestPauseHoldsTheNextCall: a paused run starts no agent, and the time counts for none.
+func TestPauseHoldsTheNextCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	paused, held := false, 0
+	d := loop.Driver{
+		Engine: w.engine(),
+		Save:   func(context.Context, loop.State) error { return nil },
+		Await:  func(context.Context, loop.Handle) error { return nil },
+		Steer: func(_ context.Context, s loop.State) (loop.State, bool, error) {
+			paused = s.Iteration == 2 && held == 0
+			return s, paused, nil
+		},
+	}
+	d.Sleep = func(_ context.Context, until time.Time) error {
+		if paused {
+			held = len(w.agents)
+		}
+		w.now = until
+		return nil
+	}
+	s, err := d.Run(t.Context(), loop.NewState(request(t, threeTasks), w.now))
+	if err != nil || s.End != run.EndAllTasksComplete {
+		t.Fatalf("end %q, error %v", s.End, err)
+	}
+	if held != 1 || s.Waited < time.Hour {
+		t.Errorf("it was held after %d calls, for %s", held, s.Waited)
 	}
 }

@@ -83,6 +83,8 @@ type world struct {
 	// written anew.
 	edit    func(loop.State) map[string]bool
 	written bool
+	// meanwhile is what happens to the run before each of its steps.
+	meanwhile func(loop.State) loop.State
 }
 
 func newWorld(t testing.TB) *world {
@@ -400,6 +402,9 @@ const threeTasks = "- [ ] one\n- [ ] two\n- [ ] three\n"
 // step takes the step of that number, on the state as it is stored.
 func (w *world) step(e *loop.Engine, s loop.State, number int) (loop.State, loop.Next) {
 	w.t.Helper()
+	if w.meanwhile != nil {
+		s = w.meanwhile(s)
+	}
 	stored, err := loop.Encode(s)
 	if err != nil {
 		w.t.Fatal(err)

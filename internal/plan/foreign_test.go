@@ -31,21 +31,6 @@ func TestFromFileReadsOtherSystems(t *testing.T) {
 				{Title: "[US-002] Second", Priority: 2, Status: run.TaskBlocked, Reason: "no key"},
 			},
 		},
-		"tasks.md": {
-			"specs/tasks.md", "# Tasks: export\n\n## Phase 1: Work\n- [ ] 1.1 [P] Write it\n  - **Do**: steps\n  - **Done when**: it runs\n  - **Verify**: `make`\n",
-			"export", "**Do**: steps",
-			[]run.Task{
-				{
-					Title: "[1.1] Write it", Group: "Phase 1: Work", Parallel: true, Steps: []string{"steps"},
-					Accept: []string{"it runs"}, Checks: []string{"make"}, Status: run.TaskOpen,
-				},
-			},
-		},
-		"portableralph": {
-			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
-			"x", "## Status",
-			[]run.Task{{Title: "[Task 1] a", Status: run.TaskDone}, {Title: "[Task 2] b", Status: run.TaskOpen}},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -176,11 +161,6 @@ func TestPlanIsTheSameWhenTicked(t *testing.T) {
 			"plan.md", "# P\n\ntext\n\n- [ ] a\n- [ ] b\n", "# P\n\ntext\n\n- [x] a\n- [ ] b\n",
 			"# P\n\nother\n\n- [x] a\n- [ ] b\n",
 		},
-		{
-			"x_PROGRESS.md", "# Progress: x\n## Status\nIN_PROGRESS\n## Task List\n- [ ] Task 1: a\n",
-			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n",
-			"# Progress: x\n## Status\nRALPH_DONE\n## Task List\n- [x] Task 1: a\n- [ ] Task 2: b\n",
-		},
 		{"prose.md", "Do it.\n", "Do it.\n", "Do that.\n"},
 	} {
 		sum := func(src string) string {
@@ -221,5 +201,51 @@ func TestWriteBack(t *testing.T) {
 	}
 	if _, err = WriteBack("prd.json", []byte(`{`), nil, Work{Progress: own}); err == nil {
 		t.Error("what cannot be read was written")
+	}
+}
+
+// What looks like a box and is no task is named with its line; what is none stays unnamed.
+func TestUnreadBoxesAreNamed(t *testing.T) {
+	t.Parallel()
+	const src = "\n# Plan\n\n- [x] T1.1 a\n- [~] T1.2 b\n- [!] c\n- [-] d\n- [] e\n- [ ]f\n- [  ] g\n- [✓] h\n### 1. [ ] i\n" +
+		"- [x] parent\n  - [ ] child\n    - [ ] its own\n- [ ] open\n  - [ ] its criterion\n"
+	p, err := FromFile("PLAN.md", []byte(src), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(p.Findings, "\n")
+	for _, want := range []string{
+		"Line 5, “[~] T1.2 b”", "Line 6, “[!] c”", "Line 7, “[-] d”", "Line 8, “[] e”", "Line 9, “[ ]f”", "Line 10, “[  ] g”",
+		"Line 11, “[✓] h”", "Line 12, “1. [ ] i”, is a box in a heading", "Line 14, “[ ] child”, is open",
+		"Line 15, “[ ] its own”, is open",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is not said in:\n%s", want, said)
+		}
+	}
+	if p.Unread != 10 {
+		t.Errorf("%d boxes, want 10:\n%s", p.Unread, said)
+	}
+	for _, text := range []string{
+		"- [x](u) link\n", "- [2026-01-29] dated\n", "- [1] a note\n", "- [y] a letter\n", "- [a]: u\n", "- [x][r]\n\n[r]: u\n",
+		"```\n- [~] code\n```\n", "> - [~] quoted\n", "[~] no item\n", "# [link](u)\n", "- [ ] open\n  - [x] done\n", "- [ ](u)\n",
+		"# About [x] and [ ]\n",
+	} {
+		if p, err := FromFile("PLAN.md", []byte("Do it.\n\n"+text), nil); err != nil || p.Unread != 0 || len(p.Findings) != 0 {
+			t.Errorf("%q: %q, %v", text, p.Findings, err)
+		}
+	}
+}
+
+// A check that nobody can run is named: it is not passed over in silence.
+func TestUncheckedLinesAreNamed(t *testing.T) {
+	t.Parallel()
+	p := mustPlan(t, "t", "- [ ] a\n  - Verify: make test\n- [ ] b\n  - Verify: by hand\n- [ ] c\n  - Verify: `make`\n  - Verify: none\n")
+	const want = "2 Verify lines without a command in backticks, “Verify: make test” the first: the agent is told, and nothing is run."
+	if len(p.Findings) != 1 || p.Findings[0] != want {
+		t.Errorf("%q", p.Findings)
+	}
+	if p := mustPlan(t, "t", "- [ ] a\n  - Verify: `make`\n"); len(p.Findings) > 0 {
+		t.Errorf("%q", p.Findings)
 	}
 }

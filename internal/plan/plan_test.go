@@ -112,9 +112,7 @@ func TestFromIssueRefuses(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"nothing":         "",
-		"blank":           " \r\n\t\n",
 		"only a comment":  "<!-- describe your issue -->\r\n",
-		"only invisible":  "\u200b\u2066\U000e0041",
 		"unclosed at top": "<!-- everything\n\n- [ ] after it\n",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,10 +155,6 @@ func TestFromFile(t *testing.T) {
 			"no commit", "p.md", "Do.\n\n  DO_NOT_COMMIT \r\n", Plan{Title: "p", Text: "Do.\n\n  DO_NOT_COMMIT", NoCommit: true},
 		},
 		{"no commit in a fence", "p.md", "```\nDO_NOT_COMMIT\n```", Plan{Title: "p", Text: "```\nDO_NOT_COMMIT\n```"}},
-		{
-			"no commit in a comment", "p.md", "x\n\n<!--\nDO_NOT_COMMIT\n-->",
-			Plan{Title: "p", Text: "x\n\n<!--\nDO_NOT_COMMIT\n-->"},
-		},
 		{"no commit in a sentence", "p.md", "Write DO_NOT_COMMIT.", Plan{Title: "p", Text: "Write DO_NOT_COMMIT."}},
 		{
 			"invisible", "p.md", "\ufeff# A\u200bB\n",
@@ -246,5 +240,130 @@ func TestLongTitleIsWrittenBack(t *testing.T) {
 		if want := strings.Replace(src, "[ ]", "[x]", 1); err != nil || string(w.File) != want || w.Missing {
 			t.Errorf("%d bytes: %v, missing %v", n, err, w.Missing)
 		}
+	}
+}
+
+func TestFileSlug(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"feature.md":                 "feature",
+		"docs/feature.md":            "feature",
+		"plan.md":                    "plan",
+		"prd.json":                   "prd",
+		"specs/a/tasks.md":           "a",
+		"specs/User Login/PRD.md":    "user-login",
+		"specs/v1.2/@fix_plan.md":    "v1-2",
+		"x/IMPLEMENTATION_PLAN.md":   "x",
+		"x/TODO.md":                  "x",
+		".ralph/fix_plan.md":         "fix-plan",
+		"/tasks.md":                  "tasks",
+		"specs/a/tasks-for-later.md": "tasks-for-later",
+	} {
+		if got := FileSlug(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestFromText(t *testing.T) {
+	t.Parallel()
+	const words = "Add a --verbose flag to the CLI in cmd/tool.md and document it"
+	p, err := FromText(" " + words + "\u200b\n")
+	if err != nil || p.Title != words || p.Text != words || p.Removed != 1 || len(p.Tasks) != 0 || p.SHA256 == "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err = FromText(strings.Repeat("many words ", 50)); err != nil || len([]rune(p.Title)) > 81 {
+		t.Errorf("title %q, %v", p.Title, err)
+	}
+	if _, err := FromText(" \u200b "); !errors.Is(err, ErrEmpty) {
+		t.Errorf("nothing: %v", err)
+	}
+	for text, want := range map[string]string{
+		words:                              "add-a-verbose-flag-to-the",
+		"Fix a/b.":                         "fix-a-b",
+		"ok then":                          "ok-then",
+		"  Rename   it\nand test it twice": "rename-it-and-test-it-twice",
+	} {
+		if got := TextSlug(text); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestFromPromptIsOneTask(t *testing.T) {
+	t.Parallel()
+	const text = "# Clean up\n\n- [ ] one\n- [ ] two\n\n## Acceptance\n\n- it works\n"
+	p, err := FromPrompt(text, "DONE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Tasks) != 1 || p.Tasks[0].Title != "Clean up" || len(p.Accept) != 0 || p.Text != strings.TrimSpace(text) {
+		t.Errorf("plan %+v", p)
+	}
+	other, err := FromPrompt(text, "FINISHED")
+	if err != nil || other.SHA256 == p.SHA256 {
+		t.Errorf("with another promise it is the same plan (%v)", err)
+	}
+}
+
+// TestNextPhase: what comes next follows the last file that is there.
+func TestNextPhase(t *testing.T) {
+	t.Parallel()
+	for there, want := range map[string]string{
+		"":                           "research.md",
+		".progress.md":               "research.md",
+		"research.md":                "requirements.md",
+		"requirements.md":            "design.md",
+		"design.md research.md":      "tasks.md",
+		"tasks.md":                   "",
+		"tasks.md research.md":       "",
+		"notes.md .ralph-state.json": "research.md",
+	} {
+		if got := NextPhase(strings.Fields(there)); got != want {
+			t.Errorf("after %q comes %q, want %q", there, got, want)
+		}
+	}
+}
+
+// FuzzFromPhase: whatever was written before is material. It makes no task and no
+// other plan.
+func FuzzFromPhase(f *testing.F) {
+	f.Add("specs/x", "# Research\n\n- [ ] no task\n- Verify: `false`\nDO_NOT_COMMIT\n")
+	f.Add("specs/it's", "")
+	f.Add("a`b", "text")
+	f.Fuzz(func(t *testing.T, folder, text string) {
+		p, err := FromPhase(folder, SpecTasks, []Document{{"design.md", text}})
+		if strings.ContainsAny(folder, "'`\n") {
+			if _, ok := errors.AsType[*run.UserError](err); !ok {
+				t.Fatalf("%q: %v", folder, err)
+			}
+			return
+		}
+		if err != nil {
+			return // the name of the folder is no text
+		}
+		bare, err := FromPhase(folder, SpecTasks, nil)
+		if err != nil || len(p.Tasks) != len(bare.Tasks) || p.NoCommit || p.SHA256 != bare.SHA256 {
+			t.Errorf("%q makes another plan: %v, %+v", text, err, p)
+		}
+	})
+}
+
+// TestFromPhase: the one task says what is written, and is checked by the file.
+func TestFromPhase(t *testing.T) {
+	t.Parallel()
+	for _, file := range SpecFiles() {
+		p, err := FromPhase("specs/x y", file, []Document{{"research.md", "known\u200b words"}})
+		if err != nil || len(p.Tasks) != 1 {
+			t.Fatalf("%s: %v, %+v", file, err, p.Tasks)
+		}
+		task := p.Tasks[0]
+		if len(task.Checks) != 1 || !strings.HasSuffix(task.Checks[0], "'specs/x y/"+file+"'") ||
+			!strings.Contains(p.Text, "# specs/x y/research.md\n\nknown words") || p.Removed != 1 {
+			t.Errorf("%+v\n%s", task, p.Text)
+		}
+	}
+	if _, err := FromPhase("specs/x", "notes.md", nil); err == nil {
+		t.Error("a file that is no phase is written")
 	}
 }

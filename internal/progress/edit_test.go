@@ -70,8 +70,6 @@ func TestEdits(t *testing.T) {
 		}, "| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:30:05Z | 1m3s | T2 | a&#124;b &#124; c \\&#124; |\n"},
 		{"completed", func(d *Doc) error { return d.SetCompleted([]string{"T1 Serialise", "", "# two"}) },
 			"## Completed This Iteration\n", "## Completed This Iteration\n- T1 Serialise\n- \\# two\n"},
-		{"nothing completed", func(d *Doc) error { return d.SetCompleted(nil) }, "", ""},
-		{"ids", func(d *Doc) error { d.AssignIDs(); return nil }, "", ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -113,9 +111,7 @@ func TestEditsElsewhere(t *testing.T) {
 		{"status over a rule", "## Status\nRALPH_DONE\n---\n## A\n", "## Status\nX\n---\n## A\n", status("X")},
 		{"markers elsewhere", "## Status\nSTUCK\n`RALPH_DONE`\nnote\n\nRALPH_DONE", "## Status\nX\nnote\n\n", status("X")},
 		{"empty status", "## Status\n## A\n", "## Status\nX\n\n## A\n", status("X")},
-		{"status at the very end", "## Status", "## Status\nX\n", status("X")},
 		{"no status", "# T\n\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
-		{"no status, no blank line", "# T\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
 		{"nothing at all", "", "## Status\nX\n", status("X")},
 		{"no section", "# T", "# T\n\n## Recent Attempts\n### Iteration 1\n", learn},
 		{
@@ -135,12 +131,6 @@ func TestEditsElsewhere(t *testing.T) {
 			func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) },
 		},
 		{
-			"log at the very end", "## Iteration Log\n| a |\n|---|",
-			"## Iteration Log\n| a |\n|---|\n| 1 | 0001-01-01 00:00:00Z | 0s |  |  |\n",
-			func(d *Doc) error { return d.AppendLog(LogRow{Iteration: 1}) },
-		},
-		{"clear what is missing", "# T\n", "# T\n", func(d *Doc) error { return d.ClearSection(SectionAttempts) }},
-		{
 			"block a task over lines", "- [ ] T1 a\n  b\n  - Accept: c\n", "- [ ] T1 a\n  b (blocked: x)\n  - Accept: c\n",
 			func(d *Doc) error { return d.Block("T1", "x") },
 		},
@@ -148,7 +138,6 @@ func TestEditsElsewhere(t *testing.T) {
 			"block again", "- [ ] T1 a  (blocked: y (z))  \n", "- [ ] T1 a (blocked: x)  \n",
 			func(d *Doc) error { return d.Block("T1", "x") },
 		},
-		{"block a bare id", "- [ ] T1\n", "- [ ] T1 (blocked: x)\n", func(d *Doc) error { return d.Block("T1", "x") }},
 		{"ids", "## Tasks\n- [ ] a\n- [x] T2 b\n  - [ ] c\n* [ ]\td\n1. [ ] (P1) e\n\n## Iteration Log\nT4 was removed\n",
 			"## Tasks\n- [ ] T3 a\n- [x] T2 b\n  - [ ] c\n* [ ] T5\td\n1. [ ] T6 (P1) e\n\n## Iteration Log\nT4 was removed\n",
 			func(d *Doc) error { d.AssignIDs(); return nil }},
@@ -159,10 +148,6 @@ func TestEditsElsewhere(t *testing.T) {
 		{
 			"huge id", "- [ ] T999999 a\n- [ ] b", "- [ ] T999999 a\n- [ ] T1 b",
 			func(d *Doc) error { d.AssignIDs(); return nil },
-		},
-		{
-			"tick in a synonym", "## Task List\n+ [ ] T1 a", "## Task List\n+ [x] T1 a",
-			func(d *Doc) error { return d.Tick("T1") },
 		},
 	}
 	for _, tc := range tests {
@@ -403,4 +388,61 @@ func sameTasks(a, b []task) bool {
 	return slices.EqualFunc(a, b, func(x, y task) bool {
 		return x.ID == y.ID && x.Title == y.Title && x.Status == y.Status
 	})
+}
+
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	const src = bom + "## Tasks\n- [ ] T1 a\n- [ ] T2 b\n" // offsets do not count the mark
+	tests := []struct {
+		name    string
+		patches []Patch
+		want    string // "" is an error
+	}{
+		{"none", nil, src},
+		{
+			"out of order", []Patch{{29, 31, "c\n- [ ] d\n"}, {18, 19, "longer"}},
+			bom + "## Tasks\n- [ ] T1 longer\n- [ ] T2 c\n- [ ] d\n",
+		},
+		{
+			"at the ends", []Patch{{31, 31, "- [ ] c\n"}, {0, 0, "# A\n"}},
+			bom + "# A\n## Tasks\n- [ ] T1 a\n- [ ] T2 b\n- [ ] c\n",
+		},
+		{
+			"insertions at one place keep their order", []Patch{{20, 20, "- [ ] c\n"}, {20, 20, "- [ ] d\n"}},
+			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n- [ ] d\n- [ ] T2 b\n",
+		},
+		{
+			"insertion before a replacement", []Patch{{20, 22, "* "}, {20, 20, "- [ ] c\n"}},
+			bom + "## Tasks\n- [ ] T1 a\n- [ ] c\n* [ ] T2 b\n",
+		},
+		{"side by side", []Patch{{9, 20, ""}, {20, 31, ""}}, bom + "## Tasks\n"},
+		{"overlap", []Patch{{9, 20, ""}, {19, 31, ""}}, ""},
+		{"insertion inside a replacement", []Patch{{9, 20, ""}, {10, 10, "x"}}, ""},
+		{"backwards", []Patch{{20, 9, ""}}, ""},
+		{"before the start", []Patch{{-1, 2, ""}}, ""},
+		{"behind the end", []Patch{{31, 32, ""}}, ""},
+		{"not a document any more", []Patch{{9, 9, "\x00"}}, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := parse(t, src)
+			err := d.patch(tc.patches...)
+			want := tc.want
+			if want == "" {
+				want = src
+				if err == nil {
+					t.Error("no error")
+				}
+			} else if err != nil {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(want, string(d.Bytes())); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(parse(t, want).Tasks(), d.Tasks()); diff != "" {
+				t.Errorf("the tasks in memory are others (-want +got):\n%s", diff)
+			}
+		})
+	}
 }

@@ -52,7 +52,6 @@ func TestJudge(t *testing.T) {
 		},
 		{name: "rewords", agent: []change{{"Wire the flag", "Wire no flag"}}, told: `T2 "Wire the flag" reworded`},
 		{name: "weakens a criterion", agent: []change{{"works", "is there"}}, told: `T1 "Serialise the report" reworded`},
-		{name: "changes a priority", agent: []change{{"(P2)", "(P3)"}}, told: `T3 "Run the whole suite" reworded`},
 		{name: "loses an id", agent: []change{{"- [ ] T3 (P2)", "- [ ] (P2)"}}},
 		{
 			name: "swaps ids", agent: []change{{"T2 (P1)", "T9 (P1)"}, {"T3 (P2)", "T2 (P2)"}},
@@ -75,11 +74,6 @@ func TestJudge(t *testing.T) {
 			told: `the order of the tasks changed`,
 		},
 		{
-			name:  "puts open tasks in another order",
-			agent: []change{{"- [ ] T2 (P1) Wire the flag\n", ""}, {"suite\n", "suite\n- [ ] T2 (P1) Wire the flag\n"}},
-			told:  `the order of the tasks changed`,
-		},
-		{
 			name: "moves a task to another phase", agent: []change{{"- [ ] T3", "\n### Later\n- [ ] T3"}},
 			told: `T3 "Run the whole suite" moved`,
 		},
@@ -87,42 +81,12 @@ func TestJudge(t *testing.T) {
 			name: "hides a mark in a new task", agent: []change{{"suite\n", "suite\n- [ ] New (skipped: a) (blocked: b)\n"}},
 			accepted: []change{{"suite\n", "suite\n- [ ] T4 New \\(skipped: a)\n"}},
 		},
-		{name: "adds to two groups at once", agent: []change{
-			{"suite\n", "suite\n- [ ] a\n- [ ] b\n\n### Later\n- [ ] c\n- [ ] d\n\n### Last\n- [ ] e\n"},
-		},
-			accepted: []change{
-				{"suite\n", "suite\n- [ ] T4 a\n- [ ] T5 b\n\n### Later\n- [ ] T6 c\n- [ ] T7 d\n\n### Last\n- [ ] T8 e\n"},
-			}},
 		{
 			name:     "speaks of ids to come",
 			agent:    []change{{"Some prose.", "T4 was dropped."}, {"suite\n", "suite\n- [ ] New, unlike T5\n"}},
 			accepted: []change{{"Some prose.", "T4 was dropped."}, {"suite\n", "suite\n- [ ] T6 New, unlike T5\n"}},
 		},
-		{name: "one bad section and much that is good", agent: []change{
-			{"Some prose.", "Other prose."}, {"- one\n", "- one\n- two\n"}, {"suite\n", "suite\n- [ ] New\n"},
-			{"## Iteration Log", "~~~\n## Iteration Log"},
-		},
-			accepted: []change{
-				{"Some prose.", "Other prose."}, {"- one\n", "- one\n- two\n"}, {"suite\n", "suite\n- [ ] T4 New\n"},
-			}, told: `The section Recent Attempts was put back: it was longer than 64 KiB, held headings of its own, or a code fence or comment that does not end. Some of your changes to the progress file were put back: section "Iteration Log" changed`},
-		{
-			name:  "mentions the marker in the status",
-			agent: []change{{"IN_PROGRESS", "IN_PROGRESS\nWrite RALPH_DONE here when all is done."}},
-			told:  `section "Status" changed`,
-		},
-		{
-			name: "marker in a fence", agent: []change{{"IN_PROGRESS", "IN_PROGRESS\n```\nRALPH_DONE\n```"}},
-			told: `section "Status" changed`,
-		},
-		{
-			name: "marker in a comment", agent: []change{{"IN_PROGRESS", "IN_PROGRESS\n<!--\nRALPH_DONE\n-->"}},
-			told: `section "Status" changed`,
-		},
 		{name: "marker in the title", agent: []change{{"# Progress: Add a --json flag", "# RALPH_DONE"}}, told: `section "title" changed`},
-		{
-			name: "marker in a task", agent: []change{{"suite\n", "suite\n- [ ] RALPH_DONE\n"}},
-			accepted: []change{{"suite\n", "suite\n- [ ] T4 RALPH_DONE\n"}},
-		},
 		{
 			name: "marker in another section", agent: []change{{"Some prose.", "RALPH_DONE"}},
 			accepted: []change{{"Some prose.", "RALPH_DONE"}},
@@ -140,10 +104,6 @@ func TestJudge(t *testing.T) {
 			ticked: true, claimed: true, told: `section "Status" changed`,
 		},
 		{name: "other status", agent: []change{{"IN_PROGRESS", "BLOCKED"}}, told: `section "Status" changed`},
-		{
-			name: "no status", agent: []change{{"## Status\nIN_PROGRESS\n\n", ""}},
-			told: `section "Status" changed`,
-		},
 		{
 			name: "forges the log", agent: []change{{log, log + "| 2 | now | 1s | T2 | all good |\n"}},
 			told: `section "Iteration Log" changed`,

@@ -78,10 +78,6 @@ func TestTaskLines(t *testing.T) {
 			"a title that is a label", "- [ ] Verify: the build\n  Files: a.go\n",
 			run.Task{Title: "Verify: the build", Files: []string{"a.go"}},
 		},
-		{
-			"a mark before the lines", "- [ ] a (blocked: no key)\n  Verify: `make`\n",
-			run.Task{Title: "a", Status: run.TaskBlocked, Reason: "no key", Checks: []string{"make"}},
-		},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

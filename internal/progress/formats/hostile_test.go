@@ -40,9 +40,6 @@ func TestParseSaysWhere(t *testing.T) {
 		"no title": {
 			formats.PRD, `{"userStories": [{"id": "a"}]}`, `x:1:18: the story has no title: add "title": "…"`,
 		},
-		"a story that is none": {
-			formats.PRD, `{"userStories": [null]}`, `x:1:18: the story has no title: add "title": "…"`,
-		},
 		"no stories": {
 			formats.PRD, "\ufeff{}",
 			`x:1:1: there is no "userStories": name the stories: "userStories": [{"id": "US-001", "title": "…", "passes": false}]`,
@@ -51,14 +48,9 @@ func TestParseSaysWhere(t *testing.T) {
 			formats.PRD, `{"ü": "😀", "userStories": {}}`,
 			`x:1:27: userStories must be a list, not object: see the format of prd.json`,
 		},
-		"a list": {formats.PRD, ` []`, `x:1:2: a PRD must be an object, not array: see the format of prd.json`},
 		"a comma too many": {
 			formats.PRD, "{\"userStories\": [\n],\n}",
 			`x:3:1: this is not JSON: invalid character '}' looking for beginning of object key string: fix it; a comma too many or too few is the usual cause`,
-		},
-		"cut off": {
-			formats.PRD, "{\"userStories\": [\n{\"id\"",
-			`x:2:5: this is not JSON: unexpected end of JSON input: fix it; a comma too many or too few is the usual cause`,
 		},
 		"deep objects": {
 			formats.PRD, strings.Repeat(`{"a":`, 20_000),
@@ -66,9 +58,6 @@ func TestParseSaysWhere(t *testing.T) {
 		},
 		"a NUL": {
 			formats.Checklist, "- [ ] a\n\x00", `x:2:1: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`,
-		},
-		"invalid UTF-8": {
-			formats.PRD, "{\"a\": \"\xff\"}", `x:1:8: not plain UTF-8 text: save the file as UTF-8 without NUL bytes`,
 		},
 		"too many bytes": {
 			formats.PRD, strings.Repeat(" ", progress.MaxSize+1),
@@ -198,14 +187,6 @@ func TestEditsKeepLineEndingsAndMarks(t *testing.T) {
 			formats.PRD, "{\"userStories\": [{\r\n\t\"title\" : \"a\"\r\n}]}",
 			"{\"userStories\": [{\r\n\t\"title\" : \"a\",\r\n\t\"passes\" : true\r\n}]}",
 			func(f *formats.File) error { return tick(f, 0) },
-		},
-		"passes is null": {
-			formats.PRD, `{"userStories":[{"title":"a","passes":null}]}`, `{"userStories":[{"title":"a","passes":true}]}`,
-			func(f *formats.File) error { return tick(f, 0) },
-		},
-		"tick a box": {
-			formats.Checklist, "\ufeff# P\r\n\r\n- [ ] a\r\n- [ ] b\r\n", "\ufeff# P\r\n\r\n- [ ] a\r\n- [x] b\r\n",
-			func(f *formats.File) error { return tick(f, 1) },
 		},
 		"block a box": {
 			formats.Checklist, "\ufeff- [ ] a  \r\n", "\ufeff- [ ] a (blocked: b)  \r\n",

@@ -84,11 +84,6 @@ func TestFollow(t *testing.T) {
 			src:  head + "IN_PROGRESS   <-- controls the loop\n\n## Task List\r\n- [ ] Task 1: a\n",
 			want: head + "RALPH_DONE\n\n## Task List\r\n- [x] Task 1: a\n",
 		},
-		"not before the run is finished": {
-			format: formats.Portable, own: "- [x] T1 [Task 1] a\n- [ ] T2 more\n",
-			src: head + "IN_PROGRESS\n\n## Task List\n- [ ] Task 1: a\n", want: head +
-				"IN_PROGRESS\n\n## Task List\n- [x] Task 1: a\n",
-		},
 		"nor before the file is": {
 			format: formats.Progress, done: true, own: "- [x] T1 a\n",
 			src: head + "In Progress\n\n## Tasks\n### Phase 1\n- [ ] a\n- [ ] b\n", want: head +
