@@ -130,7 +130,8 @@ default: [{files: {two.txt: "2\n"}, say: done}]
 		st.complete(issue, "feat: write one", "feat: write two")
 		waits := 0
 		said := slices.DeleteFunc(st.said(issue.Number), func(text string) bool {
-			waiting := strings.HasPrefix(text, "**Waiting for the server.**")
+			waiting := strings.HasPrefix(text, "**Waiting for the server.**") ||
+				strings.HasPrefix(text, "**I cannot go on at the moment:**")
 			if waiting {
 				waits++
 			}

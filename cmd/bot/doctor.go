@@ -213,7 +213,10 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 
 // flags puts the agent of the command line in the place of the configured one.
 func (c *doctorCmd) flags(cfg config.Server) config.Server {
-	cfg.Agent.Name, cfg.Agent.ScriptFile = cmp.Or(c.Agent, cfg.Agent.Name), cmp.Or(c.Script, cfg.Agent.ScriptFile)
+	if c.Agent != "" && c.Agent != cfg.Agent.Name {
+		cfg.Agent = config.Agent{Name: c.Agent}
+	}
+	cfg.Agent.ScriptFile = cmp.Or(c.Script, cfg.Agent.ScriptFile)
 	cfg.Agent.Path, cfg.Agent.Command = cmp.Or(c.AgentPath, cfg.Agent.Path), cmp.Or(c.AgentCommand, cfg.Agent.Command)
 	return cfg
 }
@@ -319,7 +322,7 @@ func (c *doctorCmd) docker(ctx context.Context, cfg config.Server, dir string) (
 // dataDir says whether what is kept can be written: where it is, or above where
 // it is to be made.
 func (c *doctorCmd) dataDir(cfg config.Server, dir string) (string, error) {
-	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Kind == config.SandboxDocker {
+	if err := reconcile.CheckDataDir(dir); err != nil && cfg.Sandbox.Gated() {
 		return "", err
 	}
 	elsewhere := "set data_dir (" + calledAs() + " run: RALPH_DATA_DIR) to another directory"

@@ -33,7 +33,7 @@ const (
 // models asks the endpoints behind the gateway whether they take the keys.
 func (c *doctorCmd) models(ctx context.Context, cfg config.Server, r *doctorReport) {
 	backend, err := agent.Lookup(cfg.Agent.Name, agentOptions(cfg, ""))
-	if err != nil || cfg.Sandbox.Kind != config.SandboxDocker {
+	if err != nil || !cfg.Sandbox.Gated() {
 		return // the agent's own check says the former; elsewhere the agent brings its own credentials
 	}
 	upstreams, err := upstreamsOf(backend, upstreamFrom(cfg.Model))

@@ -170,8 +170,25 @@ func TestDoctorTriesTheModelKey(t *testing.T) {
 		!strings.Contains(r.Checks[0].Message, "cannot reach the model endpoint") {
 		t.Errorf("%+v", r)
 	}
-	cfg.Sandbox.Kind = config.SandboxLocal
-	if (&doctorCmd{}).models(t.Context(), cfg, &r); len(r.Checks) != 1 {
+	cfg.Sandbox.Kind, cfg.Sandbox.LocalIsolation = config.SandboxLocal, "bwrap"
+	if (&doctorCmd{}).models(t.Context(), cfg, &r); len(r.Checks) != 2 {
 		t.Errorf("%+v", r)
+	}
+	cfg.Sandbox.LocalIsolation = "none"
+	if (&doctorCmd{}).models(t.Context(), cfg, &r); len(r.Checks) != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestDoctorOfAnotherAgent: what a file says of one agent is not asked of another.
+func TestDoctorOfAnotherAgent(t *testing.T) {
+	t.Parallel()
+	own := config.Agent{Name: config.AgentCodex, Path: "/opt/codex", Command: "codex", Model: "gpt-5"}
+	for name, want := range map[string]config.Agent{
+		"": own, config.AgentCodex: own, config.AgentClaude: {Name: config.AgentClaude},
+	} {
+		if got := (&doctorCmd{Agent: name}).flags(config.Server{Agent: own}).Agent; got != want {
+			t.Errorf("--agent %s: %+v", name, got)
+		}
 	}
 }

@@ -52,17 +52,18 @@ type standingMetrics struct {
 }
 
 // newMetrics counts what happens, and reads how things are whenever it is asked.
-func newMetrics(now standingMetrics) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), standing: now}
+func newMetrics(standing standingMetrics) *metrics {
+	m := &metrics{registry: prometheus.NewRegistry(), standing: standing}
 	add := func(c prometheus.Collector) { m.registry.MustRegister(c) }
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 		add(c)
 		return c
 	}
+	now := &gauges{metrics: m}
 	gauge := func(name, help string) prometheus.Gauge {
 		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
-		add(g)
+		now.all = append(now.all, g)
 		return g
 	}
 	times := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
@@ -71,7 +72,13 @@ func newMetrics(now standingMetrics) *metrics {
 		return h
 	}
 	m.ended = counter("ralph_runs_ended_total", "Runs that ended, by the reason.", "end")
+	for _, end := range run.EndReasons() {
+		m.ended.WithLabelValues(string(end))
+	}
 	m.webhooks = counter("ralph_webhooks_total", "Requests to the webhook endpoint, by the status of the answer.", "code")
+	for _, code := range []string{"202", "400", "401", "413", "415", "503"} { // see handlers.New
+		m.webhooks.WithLabelValues(code)
+	}
 	m.iterations = counter("ralph_iterations_total", "Agent calls that ended.").WithLabelValues()
 	m.tasks = counter("ralph_tasks_done_total", "Tasks that were committed.").WithLabelValues()
 	m.cost = counter("ralph_cost_dollars_total", "What agent calls cost, in dollars.").WithLabelValues()
@@ -83,16 +90,20 @@ func newMetrics(now standingMetrics) *metrics {
 	m.agentTime, _ = agentTime.WithLabelValues().(prometheus.Histogram)
 	m.jobs = times("ralph_job_duration_seconds", "How long jobs of the queue took, by kind.",
 		[]float64{.01, .05, .25, 1, 5, 15, 60, 300}, "kind")
+	for _, kind := range []string{jobDelivery, jobTick} {
+		m.jobs.WithLabelValues(kind)
+	}
 	m.runs = prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ralph_runs", Help: "Runs that have not ended, by phase."},
 		[]string{"phase"})
 	m.waiting = gauge("ralph_deliveries_waiting", "Webhooks that nobody has dealt with yet.")
 	m.age = gauge("ralph_delivery_oldest_age_seconds", "Age of the oldest webhook that nobody has dealt with.")
 	m.work = gauge("ralph_places_taken", "Agents and checks that are at work.")
 	m.most = gauge("ralph_places", "Agents and checks that may be at work at once, 0 for any number.")
-	m.line = gauge("ralph_runs_in_line", "Runs that wait for a place or for room on the machine.")
+	m.line = gauge("ralph_runs_in_line", "Runs that wait for a place, or for what the server lacks.")
 	m.size = gauge("ralph_database_bytes", "Size of the database.")
 	m.free = gauge("ralph_disk_free_bytes", "What is free on the disk of the data directory.")
-	add(m.runs)
+	now.all = append(now.all, m.runs)
+	add(now)
 	add(collectors.NewGoCollector())
 	add(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -124,39 +135,67 @@ func (m *metrics) webhook(h http.Handler) http.Handler {
 }
 
 // read sets the gauges to how things are.
-func (m *metrics) read(ctx context.Context) {
+func (m *metrics) read(ctx context.Context) error {
 	now := m.standing
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	if b, err := now.store.Backlog(ctx); err == nil {
-		for _, p := range []run.Phase{
-			run.PhaseQueued, run.PhasePreparing, run.PhasePlanning, run.PhaseAwaitingPerson, run.PhaseIterating, run.PhaseFinishing,
-		} {
-			m.runs.WithLabelValues(string(p)).Set(float64(b.Runs[p]))
-		}
-		m.waiting.Set(float64(b.Waiting))
-		m.age.Set(0)
-		if !b.Oldest.IsZero() {
-			m.age.Set(max(now.now().Sub(b.Oldest).Seconds(), 0))
-		}
-		m.size.Set(float64(b.Bytes))
+	b, err := now.store.Backlog(ctx)
+	if err != nil {
+		return err
 	}
+	for _, p := range []run.Phase{
+		run.PhaseQueued, run.PhasePreparing, run.PhasePlanning, run.PhaseAwaitingPerson, run.PhaseIterating, run.PhaseFinishing,
+	} {
+		m.runs.WithLabelValues(string(p)).Set(float64(b.Runs[p]))
+	}
+	m.waiting.Set(float64(b.Waiting))
+	m.age.Set(0)
+	if !b.Oldest.IsZero() {
+		m.age.Set(max(now.now().Sub(b.Oldest).Seconds(), 0))
+	}
+	m.size.Set(float64(b.Bytes))
 	m.most.Set(float64(now.places))
-	if all, err := reconcile.ReadStanding(ctx, now.store); err == nil {
-		m.work.Set(float64(all.Running))
-		m.line.Set(float64(all.Waiting))
+	all, err := reconcile.ReadStanding(ctx, now.store)
+	if err != nil {
+		return err
 	}
-	if free, _, err := machine.FreeDisk(now.dataDir); err == nil && free != machine.Unknown {
+	m.work.Set(float64(all.Running))
+	m.line.Set(float64(all.Waiting))
+	free, _, err := machine.FreeDisk(now.dataDir)
+	if err == nil && free != machine.Unknown {
 		m.free.Set(float64(free))
+	}
+	return err
+}
+
+// gauges reads the gauges whenever they are gathered. Where that fails nothing is served: an
+// old figure would look like a new one.
+type gauges struct {
+	*metrics
+
+	all []prometheus.Collector
+}
+
+// Describe implements prometheus.Collector.
+func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range g.all {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g *gauges) Collect(ch chan<- prometheus.Metric) {
+	if err := g.read(context.Background()); err != nil {
+		ch <- prometheus.NewInvalidMetric(g.size.Desc(), err)
+		return
+	}
+	for _, c := range g.all {
+		c.Collect(ch)
 	}
 }
 
 func (m *metrics) handler() http.Handler {
-	figures := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		m.read(r.Context())
-		figures.ServeHTTP(w, r)
-	})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
 }
 
 // metricsConns bounds the connections to the metrics.

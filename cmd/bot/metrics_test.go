@@ -3,12 +3,16 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/org/ralph-action/internal/run"
+	"github.com/org/ralph-action/internal/store"
 )
 
 // ask gives the answer to a GET.
@@ -69,7 +73,7 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 	for _, want := range []string{
 		`ralph_runs_ended_total{end="all_tasks_complete"} 1`, "ralph_tasks_done_total 3", `ralph_runs{phase="iterating"} 0`,
 		"ralph_deliveries_waiting 0", "ralph_cost_dollars_total 0.75",
-		`ralph_webhooks_total{code="202"}`, "ralph_disk_free_bytes", "ralph_places_taken 0", "ralph_runs_in_line 0",
+		`ralph_webhooks_total{code="202"}`, `ralph_webhooks_total{code="401"} 0`, `ralph_runs_ended_total{end="failed"} 0`, "ralph_disk_free_bytes", "ralph_places_taken 0", "ralph_runs_in_line 0",
 	} {
 		if !strings.Contains(body, "\n"+want) {
 			t.Errorf("the metrics lack %s", want)
@@ -80,5 +84,26 @@ func TestMetricsHaveBoundedLabels(t *testing.T) {
 	}
 	if status, _ := ask(t, "http://"+s.metricsAddr+"/debug/pprof/"); status != http.StatusNotFound {
 		t.Errorf("profiles are served: %d", status)
+	}
+}
+
+// TestMetricsOfADatabaseThatCannotBeRead: nothing is served, rather than figures of before.
+func TestMetricsOfADatabaseThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	st, err := store.Open(t.Context(), filepath.Join(dir, "ralph.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newMetrics(standingMetrics{store: st, dataDir: dir, now: time.Now}).handler()
+	for _, want := range []int{http.StatusOK, http.StatusInternalServerError} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		if w.Code != want || strings.Contains(w.Body.String(), "\nralph_places 0") != (want == http.StatusOK) {
+			t.Errorf("status %d, want %d: %s", w.Code, want, w.Body)
+		}
+		if err := st.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -26,6 +26,10 @@ const (
 	// MaxFileBytes bounds a configuration. Real ones have a few hundred bytes;
 	// a repository's file is written by people we do not know.
 	MaxFileBytes = 32 << 10
+	// maxLines and maxProblems bound what a hostile file costs: the YAML parser takes time
+	// that grows with the square of the lines, and each problem quotes its line.
+	maxLines    = 2000
+	maxProblems = 20
 	// maxDepth bounds nesting. Ours is three levels deep; the YAML parser
 	// recurses, and a stack overflow cannot be recovered from.
 	maxDepth = 16
@@ -89,12 +93,13 @@ func decode(source []byte, dir string, dst any, check func(*document)) []Problem
 
 // parse gives the file's one document, nil where it says nothing.
 func (d *document) parse() (ast.Node, *Problem) {
-	if p := d.prescan(); p != nil {
+	tokens, p := d.prescan()
+	if p != nil {
 		return nil, p
 	}
-	file, err := parser.ParseBytes(d.source, 0)
+	file, err := parser.Parse(tokens, 0)
 	if ye, ok := errors.AsType[yaml.Error](err); ok && ye.GetToken() != nil {
-		p := d.at(ye.GetToken(), strs.OneLine(ye.GetMessage()))
+		p := d.at(ye.GetToken(), clipTo(strs.OneLine(ye.GetMessage()), 200))
 		return nil, &p
 	}
 	switch {
@@ -108,17 +113,22 @@ func (d *document) parse() (ast.Node, *Problem) {
 	return file.Docs[0].Body, nil
 }
 
-// prescan refuses what must not reach the parser: a file too large, bytes that
-// are no text, and nesting without end.
-func (d *document) prescan() *Problem {
+// prescan gives the file's tokens. It refuses what must not reach the parser: a file too
+// large, bytes that are no text, and nesting without end.
+func (d *document) prescan() (token.Tokens, *Problem) {
+	// Any of \n, \r and \r\n ends a line.
+	lines := bytes.Count(d.source, []byte("\n")) + bytes.Count(d.source, []byte("\r")) - bytes.Count(d.source, []byte("\r\n"))
 	switch {
 	case len(d.source) > MaxFileBytes:
-		return &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(d.source), MaxFileBytes)}
+		return nil, &Problem{Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(d.source), MaxFileBytes)}
+	case lines > maxLines:
+		return nil, &Problem{Message: fmt.Sprintf("the file has %d lines; at most %d are read", lines, maxLines)}
 	case !utf8.Valid(d.source):
-		return &Problem{Message: "the file is not UTF-8 text"}
+		return nil, &Problem{Message: "the file is not UTF-8 text"}
 	}
 	depth, entries, line := 0, 0, 0
-	for _, t := range lexer.Tokenize(string(d.source)) {
+	tokens := lexer.Tokenize(string(d.source))
+	for _, t := range tokens {
 		if t.Position != nil && t.Position.Line != line {
 			entries, line = 0, t.Position.Line
 		}
@@ -133,10 +143,10 @@ func (d *document) prescan() *Problem {
 		}
 		if depth > maxDepth || entries > maxDepth {
 			p := d.at(t, "the file is nested too deeply")
-			return &p
+			return nil, &p
 		}
 	}
-	return nil
+	return tokens, nil
 }
 
 // set puts what stands at node into v. path is the key's, and rule what its tag
@@ -148,6 +158,9 @@ func (d *document) set(v reflect.Value, node ast.Node, path, rule string) {
 	d.nodes[path] = node
 	switch v.Kind() {
 	case reflect.Pointer:
+		if text, ok := scalar(node); ok && text == "" {
+			return // it says as little as a key without a value
+		}
 		v.Set(reflect.New(v.Type().Elem()))
 		d.set(v.Elem(), node, path, rule)
 	case reflect.Struct:
@@ -169,6 +182,10 @@ func (d *document) set(v reflect.Value, node ast.Node, path, rule string) {
 		}
 		v.Set(reflect.MakeSlice(v.Type(), len(list.Values), len(list.Values)))
 		for i, entry := range list.Values {
+			if _, null := entry.(*ast.NullNode); null || entry == nil {
+				d.malform(node.GetToken(), fmt.Sprintf("entry %d of the list is empty", i+1))
+				continue
+			}
 			d.set(v.Index(i), entry, fmt.Sprintf("%s[%d]", path, i), rule)
 		}
 	default:
@@ -192,6 +209,10 @@ func (d *document) setMap(v reflect.Value, keys map[string]field, m ast.MapNode,
 			continue
 		}
 		at, key := strings.TrimPrefix(path+"."+name.Value, "."), prefix+name.Value
+		if strings.Contains(name.Value, ".") { // dots are how keysOf writes sections
+			d.unknown(name.GetToken())
+			continue
+		}
 		if f, ok := keys[key]; ok {
 			d.set(v.FieldByIndex(f.index), entry.Value(), at, f.rule)
 			continue
@@ -266,7 +287,9 @@ func (d *document) setScalar(v reflect.Value, node ast.Node, text, path, rule st
 }
 
 func (d *document) malform(t *token.Token, message string) {
-	d.malformed = append(d.malformed, d.at(t, message))
+	if len(d.malformed) < maxProblems {
+		d.malformed = append(d.malformed, d.at(t, message))
+	}
 }
 
 func (d *document) mismatch(node ast.Node, want string) {
@@ -276,7 +299,10 @@ func (d *document) mismatch(node ast.Node, want string) {
 // unknown reports a key that there is not. Its value may be a secret in the wrong
 // place and is not repeated.
 func (d *document) unknown(t *token.Token) {
-	p := d.at(t, fmt.Sprintf("unknown key %q", t.Value))
+	if len(d.malformed) == maxProblems {
+		return
+	}
+	p := d.at(t, fmt.Sprintf("unknown key %q", clip(t.Value)))
 	for _, word := range []string{"secret", "token", "password", "private_key", "api_key", "apikey"} {
 		if strings.Contains(strings.ToLower(t.Value), word) {
 			p.Message += "; secrets are not read from this file"
@@ -294,6 +320,9 @@ func (d *document) unknown(t *token.Token) {
 // report notes a problem of the value at path ("gates[0].run"), and points at
 // it where the file names it.
 func (d *document) report(path, format string, args ...any) {
+	if len(d.problems) == maxProblems {
+		return
+	}
 	p := Problem{Message: path + ": " + fmt.Sprintf(format, args...)}
 	if node := d.nodes[path]; node != nil {
 		p = d.at(node.GetToken(), p.Message)

@@ -84,3 +84,39 @@ func TestTagsAreRules(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEmptyTextSaysNothing: a key that may be left out, and is given an empty text, is left out.
+func TestAnEmptyTextSaysNothing(t *testing.T) {
+	t.Parallel()
+	found := 0
+	var walk func(file reflect.Type)
+	walk = func(file reflect.Type) {
+		for key, f := range keysOf(file) {
+			of := file.FieldByIndex(f.index).Type
+			if of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct {
+				walk(of.Elem())
+			}
+			if of.Kind() != reflect.Pointer {
+				continue
+			}
+			found++
+			source := "''"
+			for _, name := range slices.Backward(strings.Split(key, ".")) {
+				source = "{" + name + ": " + source + "}"
+			}
+			v := reflect.New(file)
+			if problems := decode([]byte(source), "", v.Interface(), func(*document) {}); len(problems) > 0 {
+				t.Errorf("%s: %v", key, problems)
+			}
+			if got := v.Elem().FieldByIndex(f.index); !got.IsNil() {
+				t.Errorf("%s: %v", key, got.Elem())
+			}
+		}
+	}
+	for _, file := range []any{Server{}, Repo{}, User{}} {
+		walk(reflect.TypeOf(file))
+	}
+	if found < 9 {
+		t.Errorf("only %d keys of that kind", found)
+	}
+}

@@ -144,6 +144,16 @@ func TestParseRepoProblems(t *testing.T) {
 		{"base: [a]\n", []string{"1:7: expected text, found a list"}},
 		{"limits: [1]\n", []string{"1:9: expected a map, found a list"}},
 		{"1: 2\n", []string{"1:1: a key must be plain text"}},
+		{"limits.budget_usd: 3\n", []string{`1:1: unknown key "limits.budget_usd"`}},
+		{"egress.allow: [b]\negress: {allow: [a]}\n", []string{`1:1: unknown key "egress.allow"`}},
+		{"agent: {history.x: 1}\n", []string{`1:9: unknown key "history.x"`}},
+		{"setup: {run: [a, ~]}\n", []string{"1:14: entry 2 of the list is empty"}},
+		{"egress:\n  allow:\n    -\n    - a.example\n", []string{"3:5: entry 1 of the list is empty"}},
+		{"roles: [null]\n", []string{"1:8: entry 1 of the list is empty"}},
+		{"gates: [{run: ''}]\n", []string{"1:15: gates[0].run: a gate needs a command"}},
+		{"k: |\n" + strings.Repeat("\n", 2000), []string{"the file has 2001 lines; at most 2000 are read"}},
+		{"k: |\n" + strings.Repeat("\r", 2000), []string{"the file has 2001 lines; at most 2000 are read"}},
+		{strings.Repeat("k", 999) + ": 1\n", []string{`1:1: unknown key "` + strings.Repeat("k", 39) + `…"`}},
 		{"limits: {~: 2}\n", []string{"1:10: a key must be plain text"}},
 		{"hello\n", []string{"1:1: expected a map, found text"}},
 		{"- a\n", []string{"1:1: expected a map, found a list"}},
@@ -222,6 +232,29 @@ func TestParseRepoProblems(t *testing.T) {
 				t.Errorf("a file with problems is half used:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestParseRepoStopsEarly: a file that is wrong all over costs little, and is told of in a few words.
+func TestParseRepoStopsEarly(t *testing.T) {
+	t.Parallel()
+	var keys strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&keys, "k%x: ,", i)
+	}
+	for _, source := range []string{
+		"{" + keys.String() + "}\n",
+		"limits: {" + keys.String() + "}\n",
+		"gates: [" + strings.Repeat("{run: a, when: x}, ", 100) + "]\n",
+		"egress: {allow: [" + strings.Repeat("~, ", 100) + "]}\n",
+	} {
+		_, problems := config.ParseRepo([]byte(source))
+		if len(problems) != 20 {
+			t.Errorf("%.20s: %d problems", source, len(problems))
+		}
+		if text := fmt.Sprint(problems); len(text) > 10_000 {
+			t.Errorf("%.20s: %d bytes of problems", source, len(text))
+		}
 	}
 }
 

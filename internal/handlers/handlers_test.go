@@ -243,12 +243,20 @@ func TestA1A2A3RefusesWhatIsNotGitHubs(t *testing.T) {
 		{"nested", signed([]byte(nested)), http.StatusRequestEntityTooLarge},
 
 		{"no event", good().with("X-GitHub-Event", ""), http.StatusBadRequest},
+		{
+			"no event, another secret", good().with("X-GitHub-Event", "").with(h256, sign(sha256.New, "sha256", "guess", body)),
+			http.StatusUnauthorized,
+		},
 		{"no delivery id", good().with("X-GitHub-Delivery", ""), http.StatusBadRequest},
 		{"an endless delivery id", good().with("X-GitHub-Delivery", strings.Repeat("a", 129)), http.StatusBadRequest},
 		{"a delivery id in two words", good().with("X-GitHub-Delivery", "a b"), http.StatusBadRequest},
 		{"signed, not JSON", signed([]byte("{")), http.StatusBadRequest},
 		{"signed, empty", signed(nil), http.StatusBadRequest},
 		{"signed, wrong types", signed([]byte(`{"action":7}`)), http.StatusBadRequest},
+		{
+			"signed, no form", signed([]byte("payload=%zz")).with("Content-Type", "application/x-www-form-urlencoded"),
+			http.StatusBadRequest,
+		},
 		{"signed, JSON said to be something else", good().with("Content-Type", "text/plain"), http.StatusBadRequest},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/go-github/v60/github"
 	"github.com/palantir/go-githubapp/githubapp"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/semaphore"
@@ -26,7 +28,8 @@ const (
 
 	// smallBody is more than nearly all payloads have. A connection may hold so much
 	// before its body counts as large, and largeBudget bounds those together. A body is
-	// held in memory before its signature can be checked, whoever sends it.
+	// held in memory before its signature can be checked, whoever sends it; only what is
+	// signed is copied.
 	smallBody   = 64 << 10
 	largeBudget = 4 * MaxBody
 	// answerTimeout is less than the ten seconds GitHub waits for an answer,
@@ -54,7 +57,7 @@ type Config struct {
 // New returns the handler for GitHub's webhooks. It answers
 //
 //	202  accepted: stored and queued, or stored before, or of no use here
-//	400  signed, but without event or delivery id, or not JSON, or not of its type
+//	400  incomplete; or signed, but without event or delivery id, or not JSON, or not of its type
 //	401  no signature, or one that is not ours
 //	413  longer than MaxBody, or nested deeper than anything GitHub sends
 //	415  compressed (GitHub never does)
@@ -70,11 +73,11 @@ func New(cfg Config) (http.Handler, error) {
 		if strings.TrimSpace(secret) == "" {
 			return nil, errors.New("webhook handler: a secret is empty; without one anybody could start runs")
 		}
-		in.doors = append(in.doors, githubapp.NewEventDispatcher([]githubapp.EventHandler{keeper(cfg)}, secret,
+		in.doors = append(in.doors, door{[]byte(secret), githubapp.NewEventDispatcher([]githubapp.EventHandler{keeper(cfg)}, secret,
 			githubapp.WithErrorCallback(func(_ http.ResponseWriter, r *http.Request, err error) {
 				*r.Context().Value(failure{}).(*error) = err //nolint:forcetypeassert // put there by ServeHTTP
 			}),
-			githubapp.WithResponseCallback(func(http.ResponseWriter, *http.Request, string, bool) {})))
+			githubapp.WithResponseCallback(func(http.ResponseWriter, *http.Request, string, bool) {}))})
 	}
 	mux := http.NewServeMux()
 	mux.Handle("POST "+DefaultPath, in)
@@ -84,10 +87,16 @@ func New(cfg Config) (http.Handler, error) {
 // failure is the key of where a dispatcher's error goes.
 type failure struct{}
 
-// ingress reads, and hands what was sent to the dispatchers, each of which verifies with one
-// secret. (A dispatcher reads bodies of any length, and would take SHA-1.)
+// door is the dispatcher for what is signed with one secret.
+type door struct {
+	secret []byte
+	http.Handler
+}
+
+// ingress reads and verifies, and hands what was sent to the dispatcher of its secret. (A
+// dispatcher reads bodies of any length, copies them before it verifies, and would take SHA-1.)
 type ingress struct {
-	doors []http.Handler
+	doors []door
 	// large bounds the bytes of large bodies.
 	large *semaphore.Weighted
 }
@@ -132,7 +141,13 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, "the payload did not arrive completely")
 		return
 	}
+	fits := slices.IndexFunc(in.doors, func(d door) bool {
+		return github.ValidateSignature(r.Header.Get(headerSignature), body, d.secret) == nil
+	})
 	switch {
+	case fits < 0:
+		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
+		return
 	case r.Header.Get(headerEvent) == "" || !validGUID(r.Header.Get(headerGUID)):
 		refuse(w, r, http.StatusBadRequest, "missing "+headerEvent+" or "+headerGUID)
 		return
@@ -140,12 +155,14 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, http.StatusBadRequest, "the payload is not of the type that it is said to be")
 		return
 	}
-	err = in.dispatch(ctx, w, r, body)
+	err = nil
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	in.doors[fits].ServeHTTP(w, r.WithContext(context.WithValue(ctx, failure{}, &err)))
 	bad, ok := errors.AsType[*badPayloadError](err)
-	_, unsigned := errors.AsType[githubapp.ValidationError](err)
+	_, noPayload := errors.AsType[githubapp.ValidationError](err)
 	switch {
-	case unsigned:
-		refuse(w, r, http.StatusUnauthorized, "the signature does not match")
+	case noPayload:
+		refuse(w, r, http.StatusBadRequest, "the payload is not of the type that it is said to be")
 	case ok:
 		refuse(w, r, bad.status, bad.reason)
 	case err != nil:
@@ -154,19 +171,6 @@ func (in *ingress) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		w.WriteHeader(http.StatusAccepted)
 	}
-}
-
-// dispatch has the door whose secret fits verify and keep a body.
-func (in *ingress) dispatch(ctx context.Context, w http.ResponseWriter, r *http.Request, body []byte) (err error) {
-	for _, door := range in.doors {
-		err = nil
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		door.ServeHTTP(w, r.WithContext(context.WithValue(ctx, failure{}, &err)))
-		if _, unsigned := errors.AsType[githubapp.ValidationError](err); !unsigned {
-			return err
-		}
-	}
-	return err
 }
 
 var errBusy = errors.New("too many payloads at once")

@@ -39,21 +39,24 @@ type Delayed struct {
 	Why    string
 	Since  time.Time
 	Queued bool
+	// GivesUp is about when the run ends if that stays so, zero where it waits for as long as
+	// it takes.
+	GivesUp time.Time `json:",omitzero"`
 	// Told: people have been told.
 	Told bool
 }
 
 // Delay notes that a run has to wait. The next step that is taken ends that.
-func (e *Engine) Delay(s State, why string, queued bool) State {
-	d := Delayed{Since: e.Now()}
-	if s.Delayed != nil {
-		d = *s.Delayed
+// Since and Told of d are those of the wait that goes on.
+func (e *Engine) Delay(s State, d Delayed) State {
+	was := s.Delayed
+	begins := was == nil || was.Queued != d.Queued || was.GivesUp.IsZero() != d.GivesUp.IsZero()
+	d.Since, d.Told = e.Now(), false
+	if was != nil {
+		d.Since, d.Told = was.Since, was.Told && !begins
 	}
-	begins := s.Delayed == nil || d.Queued != queued
-	d.Why, d.Queued = why, queued
 	if begins {
-		d.Told = false
-		e.emit(run.Event{Kind: run.EventTrouble, Text: "waiting, no attempt is used: " + why}, &s)
+		e.emit(run.Event{Kind: run.EventTrouble, Text: "waiting, no attempt is used: " + d.Why}, &s)
 	}
 	s.Delayed = &d
 	return s

@@ -52,7 +52,7 @@ func (d *Driver) Run(ctx context.Context, s State) (State, error) {
 		}
 		next, n, err := d.Engine.Step(work, s)
 		if why := d.lacks(ctx, err); why != "" {
-			next, n, err = d.Engine.Delay(s, why, false), Next{Kind: Sleep, Until: d.Engine.Now().Add(delayPause)}, nil
+			next, n, err = d.Engine.Delay(s, Delayed{Why: why}), Next{Kind: Sleep, Until: d.Engine.Now().Add(delayPause)}, nil
 		}
 		if err != nil {
 			if ctx.Err() != nil && !s.CancelRequested {
@@ -116,7 +116,7 @@ const pauseFor = time.Hour
 // pause keeps the run from its next call until somebody wakes it. That is none of the
 // run's time.
 func (d *Driver) pause(ctx context.Context, s *State) error {
-	*s = d.Engine.Delay(*s, "paused by the person who watches", true)
+	*s = d.Engine.Delay(*s, Delayed{Why: "paused by the person who watches", Queued: true})
 	if err := d.Save(context.WithoutCancel(ctx), *s); err != nil {
 		return err
 	}

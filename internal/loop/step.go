@@ -129,7 +129,7 @@ func (e *Engine) Step(ctx context.Context, old State) (State, Next, error) {
 		if pause <= 0 {
 			pause = delayPause
 		}
-		return e.Delay(old, delay.Why, delay.Queued), Next{Kind: Sleep, Until: e.Now().Add(pause)}, nil
+		return e.Delay(old, Delayed{Why: delay.Why, Queued: delay.Queued}), Next{Kind: Sleep, Until: e.Now().Add(pause)}, nil
 	}
 	if err != nil {
 		return old, Next{}, err

@@ -96,8 +96,7 @@ func New(cfg Config) (*Notifier, error) {
 	return n, nil
 }
 
-// Handle takes an event of a run and never waits. Where a target's queue is full, the
-// message is dropped.
+// Handle takes an event of a run and never waits.
 func (n *Notifier) Handle(ev run.Event) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,13 +108,40 @@ func (n *Notifier) Handle(ev run.Event) {
 		if !box.wants(m, ev) {
 			continue
 		}
-		select {
-		case box.queue <- m:
-		default:
+		if lost, full := box.put(m); full {
 			n.cfg.Failed(box.target.Name, fmt.Errorf("too many messages are queued; dropped the one about %s (%s)",
-				m.Repository, m.Notice))
+				lost.Repository, lost.Notice))
 		}
 	}
+}
+
+// put queues a message. Where the queue is full, the oldest is lost, and progress before
+// anything else: how a run ended matters longer. Only one may put at a time.
+func (b *mailbox) put(m Message) (lost Message, full bool) {
+	select {
+	case b.queue <- m:
+		return Message{}, false
+	default:
+	}
+	waiting := make([]Message, 0, queueLen+1)
+	for more := true; more; {
+		select {
+		case old := <-b.queue:
+			waiting = append(waiting, old)
+		default:
+			more = false
+		}
+	}
+	waiting = append(waiting, m)
+	if full = len(waiting) > queueLen; full { // else one was sent meanwhile
+		i := max(0, slices.IndexFunc(waiting, func(m Message) bool { return m.Notice == run.NoticeProgress }))
+		lost = waiting[i]
+		waiting = slices.Delete(waiting, i, i+1)
+	}
+	for _, m := range waiting {
+		b.queue <- m
+	}
+	return lost, full
 }
 
 // message is what an event is worth telling, if anything. n.mu is held.

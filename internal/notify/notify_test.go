@@ -315,6 +315,54 @@ func TestAHangingWebhook(t *testing.T) {
 	}
 }
 
+// TestAFullQueueKeepsEnds: progress makes room for the end of a run, and then what is oldest.
+func TestAFullQueueKeepsEnds(t *testing.T) {
+	t.Parallel()
+	came, hanging := make(chan struct{}, 100), make(chan struct{})
+	hook := newReceiver(t)
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		came <- struct{}{}
+		<-hanging
+		hook.ServeHTTP(w, r)
+	}))
+	t.Cleanup(slow.Close)
+	n, failed := start(t, notify.Config{
+		Timeout: time.Hour, Targets: []notify.Target{{Name: "slow", URL: slow.URL, Secret: secret}},
+	})
+	begin := func(id string) { n.Handle(story(run.ID(id))[0]) }
+	begin("first")
+	<-came // the queue is empty
+	for i := range 63 {
+		begin(fmt.Sprint(i))
+	}
+	for _, ev := range story("long")[1:] { // its progress, and its end
+		n.Handle(ev)
+	}
+	begin("last")
+	close(hanging)
+	closeSoon(n, patience)
+	var arrived []string
+	for _, p := range hook.all() {
+		var m notify.Message
+		if err := json.Unmarshal(p.body, &m); err != nil {
+			t.Fatal(err)
+		}
+		arrived = append(arrived, string(m.Notice)+" "+string(m.Run))
+	}
+	want := []string{"start first"}
+	for i := 1; i < 63; i++ {
+		want = append(want, fmt.Sprint("start ", i))
+	}
+	want = append(want, "needs_human long", "start last")
+	if diff := cmp.Diff(want, arrived); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	said := failed.all()
+	if len(said) != 2 || !strings.Contains(said[0], "(progress)") || !strings.Contains(said[1], "(start)") {
+		t.Errorf("said %q", said)
+	}
+}
+
 // A program gets the message on its standard input, and nothing of it as an
 // argument or in its environment.
 func TestScript(t *testing.T) {

@@ -221,11 +221,16 @@ func LockedText(label string) string {
 }
 
 // WaitingText says why nothing happens for a while.
-func WaitingText(why string, queued bool) string {
-	if queued {
-		return "**Waiting for my turn.** " + Speak(nil, why, 500) + ". I start by myself, and no attempt is used."
+func WaitingText(d loop.Delayed) string {
+	why := Speak(nil, d.Why, 500)
+	switch {
+	case d.Queued:
+		return "**Waiting for my turn.** " + why + ". I start by myself, and no attempt is used."
+	case !d.GivesUp.IsZero():
+		return "**I cannot go on at the moment:** " + why + ". I try again until about " +
+			d.GivesUp.UTC().Format("15:04 UTC on 2 January") + ", then the run ends. No attempt is used."
 	}
-	return "**Waiting for the server.** Something is wrong there, and not with this task: " + Speak(nil, why, 500) +
+	return "**Waiting for the server.** Something is wrong there, and not with this task: " + why +
 		". I go on by myself once that is fixed, and no attempt is used."
 }
 

@@ -44,7 +44,10 @@ func (r *Reconciler) takeInFeedback(ctx context.Context, row store.Run, d *drive
 		return s, err
 	}
 	next.FeedbackSeen, next.FeedbackRounds = h.seen, h.rounds
-	return next, r.saveHeard(ctx, row.ID, next, h)
+	if err := r.saveHeard(ctx, row.ID, next, h); err != nil {
+		return s, err // with next, a later save would store the words without settling them
+	}
+	return next, nil
 }
 
 func (r *Reconciler) saveHeard(ctx context.Context, id run.ID, s loop.State, h digest) error {

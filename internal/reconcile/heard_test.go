@@ -385,3 +385,24 @@ func TestOnlyAServerShowsWhatBroughtNoWork(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsThatCouldNotBeStoredAreNotTakenIn: what is saved next must not have their task, or the next look
+// takes them in again.
+func TestWordsThatCouldNotBeStoredAreNotTakenIn(t *testing.T) {
+	t.Parallel()
+	st := newStage(t)
+	st.Save(st.issue, func(s *loop.State) { s.Phase, s.Stage, s.End = run.PhaseIterating, "pick", "" })
+	st.review(ada, "COMMENTED", "", "Shorter.")
+	st.Work()
+	st.Pass(time.Hour)
+	_, row := st.Runs(st.issue)
+	taken := false
+	d := &driver{engine: &loop.Engine{Now: st.Now, Emit: func(run.Event) {
+		taken = true
+		st.Must(st.Store.Close())
+	}}}
+	s, err := st.r.takeInFeedback(t.Context(), row, d, st.State(st.issue))
+	if !taken || err == nil || len(s.Feedback) != 0 {
+		t.Errorf("taken in: %v, %v, state with %+v", taken, err, s.Feedback)
+	}
+}

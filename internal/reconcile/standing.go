@@ -19,7 +19,8 @@ type ActiveRun struct {
 
 // Standing is what runs and waits on the whole server.
 type Standing struct {
-	// Running are the agents and checks at work, Waiting the runs that wait.
+	// Running are the agents and checks at work, Waiting the runs that wait for their turn or
+	// for what the server lacks. One that a step of its own keeps up is not among them.
 	Running, Waiting int
 	// Runs are all active runs, oldest first.
 	Runs []ActiveRun
@@ -38,12 +39,12 @@ func ReadStanding(ctx context.Context, st *store.Store) (Standing, error) {
 			one.Running = len(s.Started())
 			if s.Delayed != nil {
 				one.Waits = s.Delayed.Why
+				if s.Delayed.GivesUp.IsZero() {
+					all.Waiting++
+				}
 			}
 		}
 		all.Running += one.Running
-		if one.Waits != "" {
-			all.Waiting++
-		}
 		all.Runs = append(all.Runs, one)
 	}
 	return all, nil

@@ -42,7 +42,7 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		if s.Delayed == nil {
 			log.Warn().Err(err).Str("waits_for", why).Msg("the run waits; no attempt is used")
 		}
-		s = d.engine.Delay(s, why, false)
+		s = d.engine.Delay(s, loop.Delayed{Why: why})
 		if err := r.save(ctx, row.ID, s); err != nil {
 			return 0, err
 		}
@@ -73,7 +73,9 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 		d.failing = time.Time{}
 		giveUp = s.Troubles >= maxTroubles && r.cfg.Now().Sub(s.TroubledSince) >= troubledFor
 		if s.Troubles >= blips && s.End == "" && !byPerson {
-			s = d.engine.Delay(s, "a step fails again and again: "+r.cfg.Mask.Mask(err.Error()), false)
+			s = d.engine.Delay(s, loop.Delayed{
+				Why: "a step fails again and again: " + r.cfg.Mask.Mask(err.Error()), GivesUp: r.givesUp(s),
+			})
 		}
 	}
 	switch {
@@ -107,7 +109,22 @@ func (r *Reconciler) trouble(ctx context.Context, row store.Run, d *driver, s lo
 			return 0, err
 		}
 	}
-	return r.pause(d, min(firstPause<<min(s.Troubles, 20), lastPause)), nil
+	return r.pause(d, backoff(s.Troubles)), nil
+}
+
+// backoff is the pause after so many failures in a row.
+func backoff(failures int) time.Duration { return min(firstPause<<min(failures, 20), lastPause) }
+
+// givesUp is about when a step that fails now will have failed too often.
+func (r *Reconciler) givesUp(s loop.State) time.Time {
+	last := r.cfg.Now()
+	for n := s.Troubles; n < maxTroubles; n++ {
+		last = last.Add(backoff(n))
+	}
+	if soonest := s.TroubledSince.Add(troubledFor); last.Before(soonest) {
+		return soonest
+	}
+	return last
 }
 
 // gitHubFails notes that it is GitHub that fails the run's steps. That is no reason to give
@@ -121,7 +138,9 @@ func (r *Reconciler) gitHubFails(d *driver, s *loop.State) (giveUp bool) {
 	}
 	s.TroubledSince = now
 	if s.Troubles++; s.Troubles >= blips && s.End == "" {
-		*s = d.engine.Delay(*s, "GitHub fails calls or does not answer", false)
+		*s = d.engine.Delay(*s, loop.Delayed{
+			Why: "GitHub fails calls or does not answer", GivesUp: d.failing.Add(gitHubFor),
+		})
 	}
 	return s.Troubles >= maxTroubles && now.Sub(d.failing) >= gitHubFor
 }
@@ -160,15 +179,18 @@ func (r *Reconciler) tellDelay(ctx context.Context, row store.Run,
 	}
 	defer r.telling.Unlock()
 	occasion := "delayed:" + string(row.ID)
-	if d.Queued {
+	switch {
+	case d.Queued:
 		occasion = "queued:" + string(row.ID)
+	case !d.GivesUp.IsZero():
+		occasion = "failing:" + string(row.ID)
 	}
 	repo := r.repoOf(row)
 	number := row.IssueNumber
 	if row.PullNumber > 0 {
 		number = row.PullNumber
 	}
-	if err := r.comments.Comment(ctx, repo, number, occasion, publish.WaitingText(d.Why, d.Queued)); err != nil {
+	if err := r.comments.Comment(ctx, repo, number, occasion, publish.WaitingText(*d)); err != nil {
 		// The run waits all the same, and tries again at its next tick.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("people were not told why a run waits")
 		return s, nil

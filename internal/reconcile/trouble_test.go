@@ -230,11 +230,19 @@ func TestTrouble(t *testing.T) {
 	t.Run("what fails again and again is told, and given up", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(context.Context) error { return errors.New("start agent: it broke") })
+		var said, last time.Time // when the run is said to end, and when its last step failed
 		for n := 1; w.state().End == ""; n++ {
 			w.stayQuiet()
+			last = w.clock.now()
 			s := w.advance(t.Context())
-			if s.End == "" && n >= blips && (s.Delayed == nil || !strings.Contains(s.Delayed.Why, "start agent: it broke")) {
-				t.Fatalf("after %d failures: %+v", n, s.Delayed)
+			if s.End == "" && n >= blips {
+				if s.Delayed == nil || !strings.Contains(s.Delayed.Why, "start agent: it broke") {
+					t.Fatalf("after %d failures: %+v", n, s.Delayed)
+				}
+				said = s.Delayed.GivesUp
+				if all, err := ReadStanding(t.Context(), w.r.cfg.Store); err != nil || all.Waiting != 0 {
+					t.Fatalf("%d runs in line, %v", all.Waiting, err)
+				}
 			}
 			if n > 2*maxTroubles {
 				t.Fatal("not given up")
@@ -242,6 +250,9 @@ func TestTrouble(t *testing.T) {
 		}
 		if s := w.state(); s.End != run.EndFailed || !strings.Contains(s.EndDetail, "it broke") {
 			t.Errorf("ended %q: %s", s.End, s.EndDetail)
+		}
+		if !said.Equal(last) {
+			t.Errorf("said to end at %v, ended at %v", said, last)
 		}
 	})
 	t.Run("no tick comes early, but for who cancels", func(t *testing.T) {
