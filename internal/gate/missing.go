@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -56,9 +55,9 @@ func Missing(g Gate, r Result) string {
 		[]string{"make", "just", "task", "npm", "pnpm", "yarn", "composer", "tox", "bundle"}, program)
 	for line := range strings.Lines(r.Output) {
 		line = strings.TrimRight(line, " \t\r\n")
-		for _, form := range lackOf {
-			if m := form().FindStringSubmatch(line); m != nil {
-				return lack(m[1])
+		for _, lack := range lackOf {
+			if m := lack().FindStringSubmatch(line); m != nil {
+				return oneLine(m[1], maxMissing)
 			}
 		}
 		if !shell {
@@ -66,7 +65,7 @@ func Missing(g Gate, r Result) string {
 		}
 		if m := find().FindStringSubmatch(line); m != nil {
 			if name := strings.Join(m[1:], ""); g.needs(name) {
-				return lack(name + what)
+				return oneLine(name+what, maxMissing)
 			}
 		}
 	}
@@ -74,11 +73,6 @@ func Missing(g Gate, r Result) string {
 		return program + what
 	}
 	return ""
-}
-
-// lack is what is missing on one line, which a program may have chosen.
-func lack(words string) string {
-	return strings.TrimSpace(strs.Cut(strs.OneLine(run.PrintableLine(words)), maxMissing))
 }
 
 // needs says whether a command that is not there is no part of the work. One of the tree

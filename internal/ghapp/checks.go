@@ -28,6 +28,21 @@ type CheckInput struct {
 	Text string
 	// Buttons are shown beside it, three at most.
 	Buttons []Button
+	// Annotations are at most MaxAnnotations.
+	Annotations []Annotation
+}
+
+// MaxAnnotations is how many annotations GitHub takes at once.
+const MaxAnnotations = 50
+
+// Annotation is something to say about a line of a file. It is plain text.
+type Annotation struct {
+	Path string
+	// Line counts from 1; Column, too, and is 0 for all of the line.
+	Line, Column int
+	// Failure tells what holds a change up from what is only said.
+	Failure        bool
+	Title, Message string
 }
 
 // Button is something that people can ask for on a check run.
@@ -58,6 +73,19 @@ func (r *Repo) CreateCheck(ctx context.Context, in CheckInput) error {
 	}
 	for _, b := range in.Buttons {
 		opts.Actions = append(opts.Actions, &github.CheckRunAction{Identifier: b.ID, Label: b.Label, Description: b.Description})
+	}
+	for _, a := range in.Annotations {
+		note := &github.CheckRunAnnotation{
+			Path: &a.Path, StartLine: &a.Line, EndLine: &a.Line, AnnotationLevel: github.String("warning"), Title: &a.Title,
+			Message: &a.Message,
+		}
+		if a.Failure {
+			note.AnnotationLevel = github.String("failure")
+		}
+		if a.Column > 0 {
+			note.StartColumn, note.EndColumn = &a.Column, &a.Column
+		}
+		opts.Output.Annotations = append(opts.Output.Annotations, note)
 	}
 	_, _, err := r.checks.Checks.CreateCheckRun(ctx, r.owner, r.name, opts)
 	return wrap("create check run", err)

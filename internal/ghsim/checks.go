@@ -29,6 +29,7 @@ type checkAction struct{ Label, Identifier, Description string }
 
 type checkOutput struct {
 	Title, Summary, Text string
+	Annotations          []Annotation
 }
 
 // refusal is what GitHub finds wrong with a check run.
@@ -48,6 +49,16 @@ func (in *checkInput) refusal() error {
 	if len(in.Output.Summary) > maxBody-1 {
 		return invalid("CheckRun", "summary", "invalid", "Summary exceeds a maximum bytesize of 65535")
 	}
+	if len(in.Output.Annotations) > 50 {
+		return unprocessable("Invalid request.\n\nNo more than 50 items are allowed; annotations were supplied in excess.")
+	}
+	for _, a := range in.Output.Annotations {
+		if a.Path == "" || a.StartLine < 1 || a.EndLine < a.StartLine || a.Message == "" || len(a.Message) > 64<<10 ||
+			tooLong(a.Title, 255) || a.StartColumn > 0 && a.StartLine != a.EndLine ||
+			!slices.Contains([]string{"notice", "warning", "failure"}, a.Level) {
+			return unprocessable("Invalid request.\n\nAn annotation is not valid.")
+		}
+	}
 	return nil
 }
 
@@ -65,7 +76,7 @@ func (s *Sim) postCheck(c *call, in checkInput) (int, any, error) {
 		id: s.nextID(), app: c.who.tok.install.app, name: in.Name, headOID: in.HeadSHA, status: cmp.Or(in.Status, "queued"),
 		conclusion: in.Conclusion, externalID: in.ExternalID, detailsURL: in.DetailsURL, started: in.StartedAt,
 		completed: in.CompletedAt, suiteID: s.nextID(), title: in.Output.Title, summary: in.Output.Summary,
-		text: strings.ToValidUTF8(text[:min(len(text), maxBody-1)], ""),
+		text: strings.ToValidUTF8(text[:min(len(text), maxBody-1)], ""), annotations: in.Output.Annotations,
 	}
 	if ch.started.IsZero() {
 		ch.started = s.now()

@@ -232,6 +232,7 @@ type checkRun struct {
 	status, conclusion     string
 	externalID, detailsURL string
 	title, summary, text   string
+	annotations            []Annotation
 	buttons                []string // their identifiers
 	labels                 []string // of the buttons
 	started, completed     time.Time

@@ -38,6 +38,7 @@ type pageData struct {
 	Links                      []pageCheck
 	Labels                     []string
 	Entries                    []pageEntry
+	Annotations                []Annotation
 	Buttons                    []string
 	App                        *newApp
 }
@@ -140,7 +141,7 @@ func (s *Sim) checkLink(r *repo, c *checkRun) pageCheck {
 func (s *Sim) checkData(r *repo, c *checkRun) (pageData, error) {
 	link := s.checkLink(r, c)
 	data := pageData{
-		Title: c.name, State: link.State, Buttons: c.labels,
+		Title: c.name, State: link.State, Buttons: c.labels, Annotations: c.annotations,
 		About: link.Mark + " " + link.Note + ", by " + c.app.bot.login + " on commit " + c.headOID[:7],
 	}
 	for _, text := range []string{c.summary, c.text} {

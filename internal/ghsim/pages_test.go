@@ -43,6 +43,10 @@ func TestPages(t *testing.T) {
 		Name: "ralph", HeadSHA: pr.GetHead().GetSHA(), Conclusion: github.String("action_required"),
 		Output: &github.CheckRunOutput{
 			Title: github.String("On it"), Summary: github.String("## Summary"), Text: github.String("Details"),
+			Annotations: []*github.CheckRunAnnotation{{
+				Path: github.String("b.txt"), StartLine: github.Int(1), EndLine: github.Int(1),
+				AnnotationLevel: github.String("warning"), Message: github.String("Careful <i>"),
+			}},
 		},
 		Actions: []*github.CheckRunAction{{Label: "Stop it", Identifier: "stop", Description: "stops"}},
 	})
@@ -74,7 +78,7 @@ func TestPages(t *testing.T) {
 		": By hand &lt;b&gt;", "requested changes", "<summary>More</summary>", "<p>Why?</p>",
 		`>ralph</a> <span class="muted">action required · On it`)
 	contains("/acme/widgets/runs/"+itoa(c.GetID()), "! action required · On it, by ralph[bot]", "<h2>Summary</h2>",
-		"<p>Details</p>", "Stop it</button>")
+		"<p>Details</p>", "Stop it</button>", "<code>b.txt</code>, line 1: warning", "Careful &lt;i&gt;")
 	contains("/acme/widgets/commit/"+pr.GetHead().GetSHA(), "By hand &lt;b&gt;", "b.txt | 1", "&#43;b")
 	w.query(t, token, `mutation($id:ID!){markPullRequestReadyForReview(input:{pullRequestId:$id}){clientMutationId}}`,
 		map[string]any{"id": pr.GetNodeID()})

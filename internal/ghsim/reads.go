@@ -147,6 +147,7 @@ func (s *Sim) CheckRuns(owner, name string) ([]CheckRun, error) {
 			return CheckRun{
 				ID: c.id, Name: c.name, HeadOID: c.headOID, ExternalID: c.externalID, Status: c.status, Conclusion: c.conclusion,
 				Title: c.title, Summary: c.summary, Text: c.text, Buttons: slices.Clone(c.buttons),
+				Annotations: slices.Clone(c.annotations),
 			}
 		}), nil
 	})

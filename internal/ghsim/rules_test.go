@@ -116,6 +116,13 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 			github.CreateCheckRunOptions{Name: "ralph", HeadSHA: sha, Output: o})
 		return err
 	}
+	annotations := make([]*github.CheckRunAnnotation, 51)
+	for i := range annotations {
+		annotations[i] = &github.CheckRunAnnotation{
+			Path: github.String("a"), StartLine: github.Int(1), EndLine: github.Int(1), AnnotationLevel: github.String("notice"),
+			Message: github.String("m"),
+		}
+	}
 	for _, tt := range []struct {
 		name   string
 		call   func() error
@@ -200,6 +207,11 @@ func TestRefusalsInGitHubsWords(t *testing.T) {
 				Title: github.String("t"), Summary: github.String(strings.Repeat("x", 65536)),
 			})
 		}, 422, "Summary exceeds a maximum bytesize of 65535"},
+		{"too many annotations", func() error {
+			return checkRun(main, &github.CheckRunOutput{
+				Title: github.String("t"), Summary: github.String("s"), Annotations: annotations,
+			})
+		}, 422, "50"},
 		{"label by a reader", func() error { return w.AddLabel(owner, name, issue.Number, "rex", "ralph") }, 403, "triage"},
 		{"comment by a reader on a locked issue", func() error {
 			check(t, w.LockIssue(owner, name, issue.Number, "walt", true))

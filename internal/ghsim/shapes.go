@@ -259,7 +259,7 @@ func (s *Sim) checkJSON(r *repo, c *checkRun) *github.CheckRun {
 		Conclusion: given(c.conclusion), StartedAt: stamp(c.started), CompletedAt: stamp(c.completed),
 		CheckSuite: &github.CheckSuite{ID: &c.suiteID}, App: s.appJSON(c.app),
 		Output: &github.CheckRunOutput{
-			Title: given(c.title), Summary: given(c.summary), Text: given(c.text), AnnotationsCount: new(0),
+			Title: given(c.title), Summary: given(c.summary), Text: given(c.text), AnnotationsCount: new(len(c.annotations)),
 			AnnotationsURL: new(where + "/annotations"),
 		},
 	}

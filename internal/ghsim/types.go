@@ -171,6 +171,22 @@ type CheckRun struct {
 	Text       string `json:"text"`
 	// Buttons are the identifiers of its actions.
 	Buttons []string `json:"buttons"`
+	// Annotations are in the order they came.
+	Annotations []Annotation `json:"annotations"`
+}
+
+// Annotation is what a check run says of lines of a file.
+type Annotation struct {
+	Path      string `json:"path"`
+	StartLine int    `json:"start_line"`
+	EndLine   int    `json:"end_line"`
+	// StartColumn and EndColumn are 0 where none are given.
+	StartColumn int `json:"start_column"`
+	EndColumn   int `json:"end_column"`
+	// Level is "notice", "warning" or "failure".
+	Level   string `json:"annotation_level"`
+	Message string `json:"message"`
+	Title   string `json:"title"`
 }
 
 // PushOptions describe a commit that a person pushes.

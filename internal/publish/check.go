@@ -21,6 +21,8 @@ type Check struct {
 	StartedAt time.Time
 	// Text gives the details below the summary, in Markdown; nil is none.
 	Text func() (string, error)
+	// Annotations are what the checks say of lines.
+	Annotations []ghapp.Annotation
 }
 
 // ShowCheck makes the run's one check run, which says on its last commit how it has ended.
@@ -45,7 +47,7 @@ func (p *Publisher) checkInput(c Check, v View) (in ghapp.CheckInput, err error)
 	v = p.fill(v)
 	in = ghapp.CheckInput{
 		Name: CheckName, HeadOID: c.Head, ExternalID: string(p.Run), DetailsURL: c.DetailsURL, StartedAt: c.StartedAt,
-		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v),
+		Conclusion: v.End.Conclusion(), Title: v.State(), Summary: summaryOf(v), Annotations: c.Annotations,
 	}
 	if !p.ByJob && !v.End.Complete() {
 		in.Buttons = []ghapp.Button{{ID: "retry", Label: "Retry", Description: "Continue from here with new attempts"}}

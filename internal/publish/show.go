@@ -192,7 +192,7 @@ const MaxRefusals = 3
 // showCheck shows on the run's last commit how it has ended.
 func (p *Publisher) showCheck(ctx context.Context, pub *Publisher, s loop.State, v View, pr ghapp.PR) error {
 	err := pub.ShowCheck(ctx, Check{
-		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords,
+		Head: s.Head, DetailsURL: pr.URL, StartedAt: s.StartedAt, Text: p.LastWords, Annotations: p.annotations(ctx, s),
 	}, v)
 	what := "the check run was not made"
 	if ghapp.ChecksRefused(err) {
