@@ -70,6 +70,7 @@ func TestEdits(t *testing.T) {
 		}, "| T1 | |\n", "| T1 | |\n| 2 | 2026-11-20 11:30:05Z | 1m3s | T2 | a&#124;b &#124; c \\&#124; |\n"},
 		{"completed", func(d *Doc) error { return d.SetCompleted([]string{"T1 Serialise", "", "# two"}) },
 			"## Completed This Iteration\n", "## Completed This Iteration\n- T1 Serialise\n- \\# two\n"},
+		{"nothing completed", func(d *Doc) error { return d.SetCompleted(nil) }, "", ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -111,6 +112,7 @@ func TestEditsElsewhere(t *testing.T) {
 		{"status over a rule", "## Status\nRALPH_DONE\n---\n## A\n", "## Status\nX\n---\n## A\n", status("X")},
 		{"markers elsewhere", "## Status\nSTUCK\n`RALPH_DONE`\nnote\n\nRALPH_DONE", "## Status\nX\nnote\n\n", status("X")},
 		{"empty status", "## Status\n## A\n", "## Status\nX\n\n## A\n", status("X")},
+		{"status at the very end", "## Status", "## Status\nX\n", status("X")},
 		{"no status", "# T\n\n## Tasks\n- [ ] a\n", "# T\n\n## Status\nX\n\n## Tasks\n- [ ] a\n", status("X")},
 		{"nothing at all", "", "## Status\nX\n", status("X")},
 		{"no section", "# T", "# T\n\n## Recent Attempts\n### Iteration 1\n", learn},
