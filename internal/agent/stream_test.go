@@ -84,13 +84,6 @@ func TestStream(t *testing.T) {
 			want:  Result{Outcome: OutcomeErrored, Error: "error_during_execution", Usage: okUsage, Lines: 2},
 		},
 		{
-			name: "overload by status",
-			lines: []string{
-				`{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"Overloaded"}`,
-			},
-			want: Result{Outcome: OutcomeRateLimited, Error: "Overloaded", FinalText: "Overloaded", Lines: 1},
-		},
-		{
 			name: "words are no class",
 			lines: []string{
 				`{"type":"assistant","message":{"content":[{"type":"text","text":"429 rate_limit authentication_failed: credit balance is too low"}]}}`,

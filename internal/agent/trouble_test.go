@@ -191,6 +191,11 @@ func TestTroubleOfWhatWasStopped(t *testing.T) {
 			t.Errorf("%s: %+v", r.Outcome, got)
 		}
 	}
+	// A program that only prints has its exit for a verdict, and its lines for words.
+	printed := reads(t, "command", []byte("first\r\n\x1b[31mlast\n"), 3).Result
+	if got := printed.WithExit(0, "SIGKILL", "", "", noon); got.Outcome != OutcomeCrashed || got.FinalText != "first\nlast\n" {
+		t.Errorf("%+v", got)
+	}
 	// Its own words about that are none of the provider's, which would be a wait.
 	got := Result{Outcome: OutcomeErrored, Error: "Request was aborted."}.WithExit(143, "SIGTERM", "wall_timeout", "", noon)
 	if got.Outcome != OutcomeErrored {

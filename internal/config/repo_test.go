@@ -146,7 +146,6 @@ func TestParseRepoProblems(t *testing.T) {
 		{"1: 2\n", []string{"1:1: a key must be plain text"}},
 		{"limits.budget_usd: 3\n", []string{`1:1: unknown key "limits.budget_usd"`}},
 		{"egress.allow: [b]\negress: {allow: [a]}\n", []string{`1:1: unknown key "egress.allow"`}},
-		{"agent: {history.x: 1}\n", []string{`1:9: unknown key "history.x"`}},
 		{"setup: {run: [a, ~]}\n", []string{"1:14: entry 2 of the list is empty"}},
 		{"egress:\n  allow:\n    -\n    - a.example\n", []string{"3:5: entry 1 of the list is empty"}},
 		{"roles: [null]\n", []string{"1:8: entry 1 of the list is empty"}},

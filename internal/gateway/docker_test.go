@@ -8,7 +8,6 @@ package gateway
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -49,10 +48,8 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	return dir, os.Chmod(dir, 0o755)
 })
 
-// contained starts a hijacked agent in a container.
-func contained(
-	t *testing.T, gatewayDir string, env map[string]string, args ...string,
-) (*docker.Sandbox, sandbox.Handle, sandbox.Spec) {
+// attempts runs a hijacked agent in a container to its end and gives what came of each attempt.
+func attempts(t *testing.T, gatewayDir string, env map[string]string, args ...string) map[string]string {
 	t.Helper()
 	dir, err := programs()
 	if err != nil {
@@ -82,13 +79,6 @@ func contained(
 			t.Error(err)
 		}
 	})
-	return box, h, spec
-}
-
-// attempts runs a hijacked agent to its end and gives what came of each attempt.
-func attempts(t *testing.T, gatewayDir string, env map[string]string, args ...string) map[string]string {
-	t.Helper()
-	box, h, spec := contained(t, gatewayDir, env, args...)
 	st, err := box.Wait(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
@@ -204,54 +194,5 @@ func TestG2HijackedAgentStaysInside(t *testing.T) {
 		if address != inside+":443" && address != registry+":443" {
 			t.Errorf("%s was to be reached", address)
 		}
-	}
-}
-
-// A start whose gateway is away waits for it: the bot restarts, and a package
-// manager sees a slow answer.
-func TestProxyWaitsForTheGateway(t *testing.T) {
-	t.Parallel()
-	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.URL.Path) // #nosec G705 -- no browser
-	})
-	n.open(t, egress.List{registry}, []string{registry})
-	dir := shortDir(t)
-	s := serve(t, dir, n.handler(t, egress.List{registry}))
-	if err := s.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	box, h, _ := contained(t, s.Dir(), proxied(nil), "fetch", "https://"+registry+"/one", "https://"+registry+"/two")
-	said := func(text string) {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for {
-			r, err := h.Stdout(0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := io.ReadAll(r)
-			if err := errors.Join(err, r.Close()); err != nil {
-				t.Fatal(err)
-			}
-			if strings.Contains(string(out), text) {
-				return
-			}
-			select {
-			case <-ctx.Done():
-				t.Fatalf("it does not say %q:\n%s", text, out)
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
-	}
-	said("asking\thttps://" + registry + "/one")
-	serve(t, dir, n.handler(t, egress.List{registry}))
-	said("got\t/one <nil>")
-	if st, err := box.Wait(t.Context(), h); err != nil || st.ExitCode != 0 {
-		t.Fatalf("%+v %v", st, err)
-	}
-	said("got\t/two <nil>")
-	if got := n.ends(t); len(got) != 1 || got[0].Count != 2 || got[0].Blocked != "" {
-		t.Errorf("%+v", got)
 	}
 }

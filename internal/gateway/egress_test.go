@@ -103,6 +103,14 @@ func (n *internet) open(t testing.TB, allow egress.List, hosts []string) {
 	n.proxy = front.Listener.Addr().String()
 }
 
+// toRegistry is an internet behind a gateway that lets a start reach the registry.
+func toRegistry(t testing.TB, answer http.HandlerFunc) *internet {
+	t.Helper()
+	n := newInternet(t, answer)
+	n.open(t, egress.List{registry}, []string{registry})
+	return n
+}
+
 func (n *internet) handler(t testing.TB, allow egress.List) http.Handler {
 	t.Helper()
 	target, err := url.Parse(n.secure.URL)
@@ -254,8 +262,7 @@ func TestG2ProxyBlocks(t *testing.T) {
 	} {
 		t.Run(tt.request, func(t *testing.T) {
 			t.Parallel()
-			n := newInternet(t, nil)
-			n.open(t, egress.List{registry}, []string{registry})
+			n := toRegistry(t, nil)
 			_, r := n.say(t, tt.request+" HTTP/1.1\nHost: "+registry+"\n$AUTH\nContent-Length: 0\n\n")
 			method, _, _ := strings.Cut(tt.request, " ")
 			resp, err := http.ReadResponse(r, &http.Request{Method: method})
@@ -317,8 +324,7 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			n := newInternet(t, nil)
-			n.open(t, egress.List{registry}, []string{registry})
+			n := toRegistry(t, nil)
 			err := hello(t, n, tt.cfg)
 			if alert, ok := errors.AsType[tls.AlertError](err); !ok || alert != 49 {
 				if !strings.Contains(fmt.Sprint(err), "access denied") {
@@ -336,8 +342,7 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := newInternet(t, nil)
-			n.open(t, egress.List{registry}, []string{registry})
+			n := toRegistry(t, nil)
 			// Sent at once, without waiting for the tunnel.
 			conn, r := n.say(t, "CONNECT "+registry+":443 HTTP/1.1\nHost: x\n$AUTH\n\n")
 			if _, err := io.WriteString(conn, text); err != nil {
@@ -361,8 +366,7 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 	}
 	t.Run("the right host, byte by byte", func(t *testing.T) {
 		t.Parallel()
-		n := newInternet(t, nil)
-		n.open(t, egress.List{registry}, []string{registry})
+		n := toRegistry(t, nil)
 		conn, r := n.say(t, "CONNECT "+registry+":443 HTTP/1.1\nHost: x\n$AUTH\n\n")
 		established(t, r)
 		c := tls.Client(slow{conn}, &tls.Config{ServerName: registry, RootCAs: n.certs, MinVersion: tls.VersionTLS13})
@@ -378,11 +382,10 @@ func TestG2NameInsideOfTheTunnel(t *testing.T) {
 // A client that is done writing still gets what the host answers.
 func TestTunnelHalfClosed(t *testing.T) {
 	t.Parallel()
-	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) {
+	n := toRegistry(t, func(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done() // until the end of the client's side has come through
 		_, _ = io.WriteString(w, "late answer")
 	})
-	n.open(t, egress.List{registry}, []string{registry})
 	conn, r := n.say(t, "CONNECT "+registry+":443 HTTP/1.1\nHost: x\n$AUTH\n\n")
 	established(t, r)
 	c := tls.Client(conn, &tls.Config{ServerName: registry, RootCAs: n.certs, MinVersion: tls.VersionTLS13})
@@ -480,8 +483,7 @@ func TestProxyNarrowsToTheStart(t *testing.T) {
 // but for the agent's own token, by which its attempts are known.
 func TestG3ProxyTokens(t *testing.T) {
 	t.Parallel()
-	n := newInternet(t, nil)
-	n.open(t, egress.List{registry}, []string{registry})
+	n := toRegistry(t, nil)
 	for name, token := range map[string]string{
 		"none": "", "another run's": ProxyToken([]byte("other"), "r1-1"), "never begun": ProxyToken([]byte("key"), "r1-2"),
 		"cut":     netToken[:len(netToken)-1],
@@ -518,8 +520,7 @@ func TestG3ProxyTokens(t *testing.T) {
 // A hijacked agent has a host that is allowed; it does not carry everything there.
 func TestG2SendingIsBounded(t *testing.T) {
 	t.Parallel()
-	n := newInternet(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
-	n.open(t, egress.List{registry}, []string{registry})
+	n := toRegistry(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	resp, err := n.client(t, netToken).Do(request(t, http.MethodPost, "https://"+registry,
 		io.LimitReader(zeros{}, maxSent+1<<20)))
 	if err == nil {
@@ -546,8 +547,7 @@ func TestTunnelsEnd(t *testing.T) {
 	for _, how := range []string{"start", "gateway"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			n := newInternet(t, nil)
-			n.open(t, egress.List{registry}, []string{registry})
+			n := toRegistry(t, nil)
 			s, err := Listen(shortDir(t), n.handler(t, egress.List{registry}))
 			if err != nil {
 				t.Fatal(err)

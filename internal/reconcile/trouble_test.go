@@ -254,6 +254,10 @@ func TestTrouble(t *testing.T) {
 		if !said.Equal(last) {
 			t.Errorf("said to end at %v, ended at %v", said, last)
 		}
+		text := publish.WaitingText(loop.Delayed{Why: "it broke", GivesUp: said})
+		if !strings.Contains(text, "it broke. I try again until about 03:27 UTC on 2 January, then the run ends.") {
+			t.Error(text)
+		}
 	})
 	t.Run("no tick comes early, but for who cancels", func(t *testing.T) {
 		t.Parallel()

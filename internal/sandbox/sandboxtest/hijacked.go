@@ -23,14 +23,10 @@ const attemptTime = 3 * time.Second
 // gateway than it is for. It prints a line for each attempt: what it is called, a tab, and
 // what came of it.
 func hijacked(args []string) int {
-	switch {
-	case len(args) == 1 && args[0] == "network":
-		network()
-	case len(args) > 1 && args[0] == "fetch":
-		fetch(args[1:])
-	default:
+	if len(args) != 1 || args[0] != "network" {
 		return fail(fmt.Errorf("unknown attack %q", args))
 	}
+	network()
 	return 0
 }
 
@@ -209,13 +205,4 @@ func network() {
 		}
 		return "", nil
 	})
-}
-
-// fetch gets each address, and says so before.
-func fetch(targets []string) {
-	for _, target := range targets {
-		tell("asking", "%s", target)
-		got, err := fetchOne(target)(context.Background())
-		tell("got", "%s %v", got, err)
-	}
 }
