@@ -404,3 +404,46 @@ func TestSumOfEarlierRuns(t *testing.T) {
 		t.Errorf("no run is %+v", fresh)
 	}
 }
+
+// TestAPlanThatHasLandedIsKnown: a run that is cancelled while its plan's commit lands knows of that commit.
+func TestAPlanThatHasLandedIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.add(s, "first", "second")
+		return completed("planned")
+	}
+	w.meanwhile = func(s loop.State) loop.State {
+		s.CancelRequested = s.CancelRequested || len(w.commits) > 0
+		return s
+	}
+	r := request(t, "Make greetings nicer, please.")
+	r.Mode = run.ModePlan
+	died := false
+	s := w.drive(loop.NewState(r, w.now), func(int) bool {
+		dies := !died && len(w.commits) > 0
+		died = died || dies
+		return dies
+	})
+	if s.End != run.EndCancelled || len(s.Commits) != 1 || len(w.commits) != 1 {
+		t.Errorf("ended %s with %d commits, of which it knows %d", s.End, len(w.commits), len(s.Commits))
+	}
+}
+
+// TestChecksOfTheBranch: what a run shows at its end are the checks of what has landed, not of what was refused.
+func TestChecksOfTheBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID] = a.Name
+		return claimed()
+	}
+	w.gate = func(tree files, _ string) bool { return tree["src/T2"] == "" }
+	r := request(t, "- [ ] one\n- [ ] two\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test", Kind: gate.Test}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	shown := s.LastGates()
+	if s.End != run.EndBlocked || len(shown) != 1 || !shown[0].Passed || s.Proof().Passed != 1 {
+		t.Errorf("ended %s (%s) and shows %+v", s.End, s.EndDetail, shown)
+	}
+}

@@ -32,6 +32,8 @@ type scripted struct {
 	// told is what the prompt of a call says, by its number from 0; said what the run tells people.
 	told map[int]string
 	said string
+	// keeps is a file that is kept of the last attempt for people to look at.
+	keeps string
 }
 
 func (sc scripted) play(t *testing.T) {
@@ -98,6 +100,9 @@ func (sc scripted) play(t *testing.T) {
 	if all := s.EndDetail + s.Progress + fmt.Sprint(s.Findings); !strings.Contains(all, sc.said) {
 		t.Errorf("nobody is told %q:\n%s", sc.said, all)
 	}
+	if n := len(w.refused); sc.keeps != "" && (n == 0 || w.trees[w.refused[n-1].To][sc.keeps] == "") {
+		t.Errorf("%s is not kept of the last of %d attempts", sc.keeps, n)
+	}
 	if _, stray := w.trees[w.head().Tree]["stray"]; stray {
 		t.Error("what only looks, splits or is taken back has landed")
 	}
@@ -132,7 +137,7 @@ func TestWhatCallsComeTo(t *testing.T) {
 				"m=1|RALPH_RESULT: partial: the hard half", "parts",
 			}},
 			change: func(r *loop.Request) { r.Limits.PartialCalls = 1 },
-			end:    run.EndAwaitingPerson, made: 4, told: map[int]string{2: "the hard half"}, said: "needs a person: ",
+			end:    run.EndAwaitingPerson, made: 4, told: map[int]string{2: "the hard half"}, said: "needs a person: ", keeps: "m",
 		},
 		"half a plan is no plan": {
 			plan:  "Say hello in two files.\n",
@@ -175,6 +180,10 @@ func TestWhatCallsComeTo(t *testing.T) {
 					"|1. yes: a.go:3 declares it\n\nRALPH_VERIFY: agreed"},
 			},
 			end: complete, made: 6, lands: []string{"T1"}, said: "was already done",
+		},
+		"what is begun is kept for the person who is asked": {
+			calls: map[string][]string{"T1": {"a=x|RALPH_RESULT: blocked: the password", "b=y|RALPH_RESULT: blocked: the password"}},
+			end:   run.EndAwaitingPerson, made: 2, said: "T1 needs a person: the password", keeps: "b",
 		},
 		"failed work does not land": {
 			calls: map[string][]string{"T1": {"a=x|RALPH_RESULT: failed: I do not see why", "a=y" + done}},
