@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,6 +62,9 @@ func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error
 	return backend, backend.Check(proc.Look)
 }
 
+// managers are version managers that keep shims in a directory of that name.
+var managers = []string{"asdf", "mise", "rtx", "pyenv", "rbenv", "nodenv", "goenv"}
+
 // shimOf is the version manager that path hands over to, "" where it is no shim.
 func shimOf(path string) string {
 	real, err := filepath.EvalSymlinks(path)
@@ -74,7 +78,9 @@ func shimOf(path string) string {
 	case filepath.Base(path) != name && (name == "mise" || name == "rtx"):
 		return name
 	case filepath.Base(dir) == "shims": // as in ~/.asdf/shims
-		return strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), ".")
+		if name := strings.TrimPrefix(filepath.Base(filepath.Dir(dir)), "."); slices.Contains(managers, name) {
+			return name
+		}
 	}
 	return ""
 }

@@ -84,8 +84,8 @@ func (c *runCmd) dryRun(ctx context.Context, io stdio, opts inline.Options) erro
 }
 
 func limitsInWords(l run.Limits) string {
-	s := fmt.Sprintf("%d agent calls, %d attempts at a task, %s a call, %s of silence, %s in all",
-		l.MaxIterations, l.TaskAttempts, span(l.IterationTimeout), span(l.IdleTimeout), span(l.RunTimeout))
+	s := fmt.Sprintf("%d agent calls, %d attempts at a task that fail alike (%d calls at most), %s a call, %s of silence, "+
+		"%s in all", l.MaxIterations, l.TaskAttempts, 2*l.TaskAttempts+2, span(l.IterationTimeout), span(l.IdleTimeout), span(l.RunTimeout))
 	if l.BudgetUSD > 0 {
 		s += fmt.Sprintf(", $%.2f", l.BudgetUSD)
 	} else {

@@ -116,12 +116,12 @@ func TestLoginOf(t *testing.T) { //nolint:paralleltest // it sets variables
 	}
 }
 
-// TestShimOf: a shim is told from the program it stands for, by whatever manager.
+// TestShimOf: a shim of a manager is told from the program it stands for, and from what others keep in such a directory.
 func TestShimOf(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, to := range map[string]string{
-		"bin/claude": "", "bin/mise": "", ".asdf/shims/claude": "", ".volta/bin/volta-shim": "",
+		"bin/claude": "", "bin/mise": "", ".asdf/shims/claude": "", ".volta/bin/volta-shim": "", "work/shims/claude": "",
 		"local/claude": "../bin/claude", "mise/shims/claude": "../../bin/mise", ".volta/bin/claude": "volta-shim",
 	} {
 		file := filepath.Join(dir, name)
@@ -136,7 +136,7 @@ func TestShimOf(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"bin/claude": "", "bin/mise": "", "local/claude": "", "nothing": "",
+		"bin/claude": "", "bin/mise": "", "local/claude": "", "nothing": "", "work/shims/claude": "",
 		"mise/shims/claude": "mise", ".volta/bin/claude": "volta", ".asdf/shims/claude": "asdf",
 	} {
 		if got := shimOf(filepath.Join(dir, name)); got != want {

@@ -187,7 +187,7 @@ func newResult(s loop.State) (result, error) {
 			})
 		}
 	}
-	for _, g := range s.GateLast {
+	for _, g := range s.LastGates() {
 		r.Checks = append(r.Checks, checkLine{
 			Name: g.Gate, Kind: g.Kind, Command: g.Command,
 			Standing: g.Verdict.Standing, Tests: g.Verdict.Tests, Note: g.Verdict.Note,

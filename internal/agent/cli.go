@@ -65,6 +65,10 @@ func (c cli) proxied(inv Invocation) (bool, error) {
 // mount makes the program at the person's path visible in a container. Without a
 // path the image is expected to hold it.
 func (c cli) mount(cmd *Command, inv Invocation) error {
+	if bin := filepath.Dir(c.path); inv.Sandbox == SandboxLocal && filepath.IsAbs(c.path) && filepath.Base(bin) == "bin" {
+		// The interpreter of what npm installs lies beside it; the one in the PATH may be a shim.
+		cmd.Env["PATH"] = bin + string(filepath.ListSeparator) + firstOf(c.env("PATH"), "/usr/bin:/bin")
+	}
 	if inv.Sandbox != SandboxLocal && c.path != "" {
 		host, err := c.native()
 		if err != nil {

@@ -159,6 +159,14 @@ func (r *Repo) Log(ctx context.Context, from, to OID) ([]CommitInfo, error) {
 	return r.log(ctx, args...)
 }
 
+// Newest lists the newest n commits of tip's history by their dates.
+func (r *Repo) Newest(ctx context.Context, tip OID, n int) ([]CommitInfo, error) {
+	if !tip.Valid() {
+		return nil, fmt.Errorf("log %s: %w", quote(string(tip)), ErrNotFound)
+	}
+	return r.log(ctx, fmt.Sprintf("--max-count=%d", n), string(tip))
+}
+
 func (r *Repo) log(ctx context.Context, args ...string) (infos []CommitInfo, err error) {
 	out, err := r.call(ctx, call{
 		args: append([]string{"log", "-z", "--encoding=UTF-8", "--format=%H%x00%T%x00%P%x00%an%x00%ae%x00%aI%x00%B"}, args...),

@@ -396,7 +396,7 @@ func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan
 	}
 	w := wish{
 		named: c.named, here: c.here || c.writes != "", planned: p.Branch, key: subject.Key, slug: subject.Slug, pushes: c.pushes,
-		last: last.Branch, finished: !c.spec && last.End.Complete() && last.End != run.EndPlanned && isAnother(p, last),
+		last: last.Branch, finished: !c.spec && last.End.Complete() && last.End != run.EndPlanned && isAnother(p, last.Plan),
 	}
 	c.place, err = decide(v, w)
 	if why, ok := errors.AsType[*run.UserError](err); ok && c.writes != "" && !c.here {
@@ -420,27 +420,49 @@ func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan
 	return c.tellMissing(ctx, c.place)
 }
 
-// finished is the progress file of the plan's last run where that has done all, and its work is part of
-// what the new run goes on from; "" elsewhere. A run takes the file away when it completes.
-func (c *checkout) finished(ctx context.Context, j job, last loop.State) (string, error) {
-	if !last.End.Complete() || last.NoCommit || c.place.head == "" || isAnother(j.plan, last) {
-		return "", nil
-	}
-	there, err := c.repo.Contains(ctx, c.place.head, gitrepo.OID(last.Head))
-	if err != nil || !there {
+// lastProgress is the last progress file of the plan in the commits that a new run goes on from,
+// "" for none: a run takes the file away when it completes, and git has it one commit back.
+func (c *checkout) lastProgress(ctx context.Context, j job) (string, error) {
+	refs, err := c.repo.Branches(ctx)
+	if err != nil {
 		return "", err
 	}
-	return last.Progress, nil
+	tip := cmp.Or(refs.Tip(c.place.branch), c.place.head)
+	if tip == "" { // nothing is to be committed, and the work begins where the checkout is
+		if _, tip, err = c.repo.Head(ctx); err != nil {
+			return "", err
+		}
+	}
+	var commits []gitrepo.CommitInfo
+	if c.place.base != "" {
+		if commits, err = c.repo.Log(ctx, c.place.base, tip); err != nil {
+			return "", err
+		}
+	}
+	if len(commits) == 0 { // the branch is merged, or none is known
+		if commits, err = c.repo.Newest(ctx, tip, host.MaxRestored); err != nil {
+			return "", err
+		}
+	}
+	doc, err := host.LastProgress(ctx, c.repo, commits, j.subject)
+	if err != nil || doc == nil {
+		return "", err
+	}
+	binding, _ := doc.Binding()
+	if isAnother(j.plan, plan.Plan{SHA256: binding.PlanSHA256, Title: doc.Title(), Tasks: doc.Tasks()}) {
+		return "", nil
+	}
+	return string(doc.Bytes()), nil
 }
 
-// isAnother says whether a plan has nothing of the one that a run worked on: neither its
+// isAnother says whether a plan has nothing of the one that was worked on last: neither its
 // title nor a task.
-func isAnother(p plan.Plan, last loop.State) bool {
-	if p.SHA256 == last.Plan.SHA256 || p.Title == last.Plan.Title {
+func isAnother(p, last plan.Plan) bool {
+	if p.SHA256 == last.SHA256 || p.Title == last.Title {
 		return false
 	}
 	titles := map[string]bool{}
-	for _, t := range last.Plan.Tasks {
+	for _, t := range last.Tasks {
 		titles[t.Title] = true
 	}
 	return !slices.ContainsFunc(p.Tasks, func(t run.Task) bool { return titles[t.Title] })

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/org/ralph-action/internal/gitrepo"
-	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/run"
 )
@@ -259,7 +258,7 @@ func TestIsAnother(t *testing.T) {
 		}
 		return p
 	}
-	last := loop.State{Request: loop.Request{Plan: planOf("Inches", "one", "two")}}
+	last := planOf("Inches", "one", "two")
 	for name, tt := range map[string]struct {
 		p    plan.Plan
 		want bool

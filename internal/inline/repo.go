@@ -1,6 +1,7 @@
 package inline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 	if err != nil {
 		return host.Location{}, err
 	}
-	base := head
+	base := gitrepo.OID(cmp.Or(s.Base, string(head)))
 	switch {
 	case s.NoCommit && branch == "":
 		return host.Location{}, errDetached()
@@ -91,7 +92,7 @@ func (c *checkout) Locate(ctx context.Context, s loop.State) (host.Location, err
 		if head, err = c.tip(ctx, s); err != nil {
 			return host.Location{}, err
 		}
-		branch, base = s.Branch, head
+		branch = s.Branch
 	}
 	settings, def, err := c.settingsFrom(ctx, base)
 	if err != nil {

@@ -321,7 +321,7 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 		}
 		j.subject.Slug = place.place.slug
 	}
-	carried, err := place.finished(ctx, j, last)
+	carried, err := place.lastProgress(ctx, j)
 	if err != nil {
 		return loop.State{}, err
 	}

@@ -43,8 +43,9 @@ var byClass = map[Class]struct{ agent, person string }{
 	},
 	FailEmpty: {
 		"The last call changed no file. Read the definitions, the callers and the tests of what you are going to " +
-			"change, make a reasonable assumption where something stays open, and make the change now; reading and " +
-			"planning alone do not count.",
+			"change, and make the change now; reading and planning alone do not count. Nobody answers questions while you " +
+			"work: decide what is easiest to change later and write the assumption down, or end with " +
+			"`RALPH_RESULT: blocked: ` and the question.",
 		"Check whether there is anything left to do in this task, and describe exactly what should be different " +
 			"afterwards.",
 	},

@@ -62,13 +62,14 @@ func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Nex
 		return Next{}, false, err
 	}
 	if len(there) == 0 {
-		next, err := e.failed(ctx, s, "The last call said that the task is done, but changed no file and named no line of "+
-			"a file where it was done before.", failure{Unchanged: true})
+		next, err := e.failed(ctx, s, "The last call said that the task is done, but changed no file and named none "+
+			"where it was done before.", failure{Unchanged: true})
 		return next, true, err
 	}
+	e.keepRefused(ctx, s, "it is not known whether the task is done")
 	s.endRecord()
 	next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,
-		"is it done? A call says so, and two that looked do not agree: "+s.Proposal.Final)
+		"Is it done? The agent says so; two other calls that looked did not confirm it: "+s.Proposal.Final)
 	return next, true, err
 }
 
@@ -78,6 +79,7 @@ func (e *Engine) takeAnswer(s *State, status AgentStatus) {
 	answer := prompt.ReadVerification(status.Final, len(p.Criteria))
 	if status.Outcome != AgentCompleted {
 		answer = prompt.Verification{Objection: "the verifying call failed: " + oneLine(status.Detail, maxEvidence)}
+		s.record(s.TaskID).Verified-- // it has seen nothing
 	}
 	p.Answer = &answer
 }

@@ -433,13 +433,15 @@ func pathOf(line string) string {
 // maxTold bounds what is told of an attempt on one line, in bytes.
 const maxTold = 300
 
+// maxListed bounds the paths of a sentence.
+const maxListed = 10
+
 // listPaths is a list of paths in a sentence.
 func listPaths(paths []string) string {
-	const most = 10
 	more := ""
-	if len(paths) > most {
-		more = fmt.Sprintf(" and %d more", len(paths)-most)
-		paths = paths[:most]
+	if len(paths) > maxListed {
+		more = fmt.Sprintf(" and %d more", len(paths)-maxListed)
+		paths = paths[:maxListed]
 	}
 	return strings.Join(paths, ", ") + more
 }

@@ -79,6 +79,26 @@ func TestFinishedFileCostsNoCall(t *testing.T) {
 	}
 }
 
+// TestAChangedPlanKeepsWhatPeopleWrote: the tasks that are new in a plan are added to the list as it stands, with
+// what they depend on in the list's own ids.
+func TestAChangedPlanKeepsWhatPeopleWrote(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := request(t, "- [ ] one\n- [ ] two\n")
+	doc := progress.New(first.Subject.Name, progress.Binding{Key: first.Subject.Key, PlanSHA256: first.Plan.SHA256})
+	if err := doc.SetSection(progress.SectionTasks, "Ask Bob first.\n\n- [ ] T1 one\n  - Note: ask Bob\n- [ ] T2 two\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.landed[0].Tree = w.store(files{progressPath: string(doc.Bytes())})
+	now := request(t, "- [ ] T1 zero\n- [ ] T2 one\n- [ ] T3 last\n  - Depends on: T1, T2\n- [ ] T4 two\n")
+	now.KeepProgress = true
+	s := w.drive(loop.NewState(now, w.now), nil)
+	want := "Ask Bob first.\n\n- [x] T1 one\n  - Note: ask Bob\n- [x] T2 two\n- [x] T3 zero\n- [x] T4 last\n  - Depends on: T3, T1\n"
+	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, want) {
+		t.Errorf("ended %s (%s) with\n%s", s.End, s.EndDetail, s.Progress)
+	}
+}
+
 func TestForeignProgressIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -382,5 +402,48 @@ func TestSumOfEarlierRuns(t *testing.T) {
 	}
 	if fresh := (&loop.State{}).Sum(); fresh.Runs != 0 {
 		t.Errorf("no run is %+v", fresh)
+	}
+}
+
+// TestAPlanThatHasLandedIsKnown: a run that is cancelled while its plan's commit lands knows of that commit.
+func TestAPlanThatHasLandedIsKnown(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, _ loop.AgentStart) loop.AgentStatus {
+		w.add(s, "first", "second")
+		return completed("planned")
+	}
+	w.meanwhile = func(s loop.State) loop.State {
+		s.CancelRequested = s.CancelRequested || len(w.commits) > 0
+		return s
+	}
+	r := request(t, "Make greetings nicer, please.")
+	r.Mode = run.ModePlan
+	died := false
+	s := w.drive(loop.NewState(r, w.now), func(int) bool {
+		dies := !died && len(w.commits) > 0
+		died = died || dies
+		return dies
+	})
+	if s.End != run.EndCancelled || len(s.Commits) != 1 || len(w.commits) != 1 {
+		t.Errorf("ended %s with %d commits, of which it knows %d", s.End, len(w.commits), len(s.Commits))
+	}
+}
+
+// TestChecksOfTheBranch: what a run shows at its end are the checks of what has landed, not of what was refused.
+func TestChecksOfTheBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+		w.work["src/"+s.TaskID] = a.Name
+		return claimed()
+	}
+	w.gate = func(tree files, _ string) bool { return tree["src/T2"] == "" }
+	r := request(t, "- [ ] one\n- [ ] two\n")
+	r.Gates = []gate.Gate{{Name: "test", Command: "make test", Kind: gate.Test}}
+	s := w.drive(loop.NewState(r, w.now), nil)
+	shown := s.LastGates()
+	if s.End != run.EndBlocked || len(shown) != 1 || !shown[0].Passed || s.Proof().Passed != 1 {
+		t.Errorf("ended %s (%s) and shows %+v", s.End, s.EndDetail, shown)
 	}
 }

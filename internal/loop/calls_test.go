@@ -32,6 +32,8 @@ type scripted struct {
 	// told is what the prompt of a call says, by its number from 0; said what the run tells people.
 	told map[int]string
 	said string
+	// keeps is a file that is kept of the last attempt for people to look at.
+	keeps string
 }
 
 func (sc scripted) play(t *testing.T) {
@@ -98,6 +100,9 @@ func (sc scripted) play(t *testing.T) {
 	if all := s.EndDetail + s.Progress + fmt.Sprint(s.Findings); !strings.Contains(all, sc.said) {
 		t.Errorf("nobody is told %q:\n%s", sc.said, all)
 	}
+	if n := len(w.refused); sc.keeps != "" && (n == 0 || w.trees[w.refused[n-1].To][sc.keeps] == "") {
+		t.Errorf("%s is not kept of the last of %d attempts", sc.keeps, n)
+	}
 	if _, stray := w.trees[w.head().Tree]["stray"]; stray {
 		t.Error("what only looks, splits or is taken back has landed")
 	}
@@ -132,7 +137,7 @@ func TestWhatCallsComeTo(t *testing.T) {
 				"m=1|RALPH_RESULT: partial: the hard half", "parts",
 			}},
 			change: func(r *loop.Request) { r.Limits.PartialCalls = 1 },
-			end:    run.EndAwaitingPerson, made: 4, told: map[int]string{2: "the hard half"}, said: "needs a person: ",
+			end:    run.EndAwaitingPerson, made: 4, told: map[int]string{2: "the hard half"}, said: "needs a person: ", keeps: "m",
 		},
 		"half a plan is no plan": {
 			plan:  "Say hello in two files.\n",
@@ -151,6 +156,34 @@ func TestWhatCallsComeTo(t *testing.T) {
 		"blocked: the others go on, and a person is asked": {
 			plan: threeTasks, calls: map[string][]string{"T1": {"|RALPH_RESULT: blocked: the password"}, "*": {"a=NEW" + done}},
 			end: run.EndAwaitingPerson, made: 3, lands: []string{"T2", "T3"}, said: "T1 needs a person: the password",
+		},
+		"blocked by something else that is large, broken or dear": {
+			plan: "- [ ] one\n- [ ] two\n- [ ] three\n- [ ] four\n", calls: map[string][]string{
+				"T1": {"|RALPH_RESULT: blocked: the payment sandbox seems to be broken, somebody has to restart it"},
+				"T2": {"|RALPH_RESULT: blocked: the licence costs too much, who decides?"},
+				"T3": {"|RALPH_RESULT: blocked: the change needs a fixture that is too large to download without network"},
+				"T4": {"|RALPH_RESULT: failed: the lock file seems to be broken", "a=x" + done},
+			},
+			end: run.EndAwaitingPerson, made: 5, lands: []string{"T4"}, said: "T2 needs a person: the licence",
+		},
+		"blocked, for the task is too large": {
+			calls: map[string][]string{"T1": {"|RALPH_RESULT: blocked: this should be split into two", "parts"}, "*": {"m=NEW" + done}},
+			end:   complete, made: 4, lands: []string{"T2", "T3"}, said: "said that the task is too large: this should be split",
+		},
+		"a question in prose is shown to people": {
+			calls: map[string][]string{"T1": {"|Which of the two registries is meant?"}}, end: run.EndBlocked, made: 3,
+			told: map[int]string{1: "Nobody answers questions while you work"}, said: "It said: Which of the two registries is meant?",
+		},
+		"a look that runs out of time is none": {
+			tree: base, calls: map[string][]string{
+				"T1": {"|It is in a.go.\n\nRALPH_RESULT: done"}, "verify": {"|!no output for 10m", "|1. no: B\n\nRALPH_VERIFY: not agreed: B",
+					"|1. yes: a.go:3 declares it\n\nRALPH_VERIFY: agreed"},
+			},
+			end: complete, made: 6, lands: []string{"T1"}, said: "was already done",
+		},
+		"what is begun is kept for the person who is asked": {
+			calls: map[string][]string{"T1": {"a=x|RALPH_RESULT: blocked: the password", "b=y|RALPH_RESULT: blocked: the password"}},
+			end:   run.EndAwaitingPerson, made: 2, said: "T1 needs a person: the password", keeps: "b",
 		},
 		"failed work does not land": {
 			calls: map[string][]string{"T1": {"a=x|RALPH_RESULT: failed: I do not see why", "a=y" + done}},
@@ -182,7 +215,7 @@ func TestWhatCallsComeTo(t *testing.T) {
 		},
 		"who looks objects, twice": {
 			tree: base, calls: look("1. no: only B is there\n\nRALPH_VERIFY: not agreed: only B is there"),
-			end: run.EndAwaitingPerson, made: 5, told: map[int]string{2: "only B is there"}, said: "is it done?",
+			end: run.EndAwaitingPerson, made: 5, told: map[int]string{2: "only B is there"}, said: "Is it done?",
 		},
 		"no such file": {
 			tree: base, calls: look("1. yes: `no/where.go:9`\n\nRALPH_VERIFY: agreed"), end: run.EndAwaitingPerson, made: 5,

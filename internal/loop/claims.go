@@ -27,20 +27,27 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	next, err := func() (Next, error) {
 		switch {
 		case said.Kind == prompt.ClaimFailed, said.Kind == prompt.ClaimBlocked && s.Draft.TooLarge:
-			return e.fail(ctx, s, "The last call said that it failed: "+strings.TrimRight(wordsOf(said), ".;, ")+".")
+			what := "it failed"
+			if said.Kind == prompt.ClaimBlocked {
+				what = "the task is too large"
+			}
+			return e.fail(ctx, s, "The last call said that "+what+": "+strings.TrimRight(wordsOf(said), ".;, ")+".")
 		case said.Kind == prompt.ClaimBlocked && s.Draft.Unchanged && s.begun():
 			// It is not to be lost with what only a person can give.
 			s.Draft.TooLarge = true
 			return e.fail(ctx, s, "The last call finished part of the task and needs a person for the rest: "+wordsOf(said)+".")
 		case said.Kind == prompt.ClaimBlocked && (s.Draft.Unchanged || s.Kept != nil && s.Kept.Blocked):
 			// Nothing was changed, or two calls in a row say so.
+			e.keepRefused(ctx, s, "blocked: "+wordsOf(said))
 			s.endRecord()
 			return e.askPerson(ctx, s, c.accepted, s.TaskID, wordsOf(said))
 		case !s.Draft.Unchanged:
 			return e.goOn(ctx, s, c.accepted, c.work)
 		}
-		why := "The last call ended without changing any file. Nobody answers questions while you work: decide what " +
-			"is easiest to change later and write the assumption down, or end with `RALPH_RESULT: blocked: ` and the question."
+		why := "The last call ended without changing any file."
+		if s.Proposal.Final != "" { // it may be a question that a person can answer
+			why += " It said: " + oneLine(s.Proposal.Final, maxSaid)
+		}
 		switch {
 		case said.Kind == prompt.ClaimPartial:
 			// Work that has begun and gets no further needs smaller tasks.
@@ -57,6 +64,9 @@ func (e *Engine) requireClaim(ctx context.Context, s *State, c *candidate) (_ Ne
 	}()
 	return next, true, err
 }
+
+// maxSaid bounds what is told of the message of a call that changed nothing, in bytes.
+const maxSaid = 300
 
 // begun says whether calls got further with the task at hand that can be split up.
 func (s *State) begun() bool {
@@ -125,6 +135,15 @@ func (e *Engine) splitUnfinished(
 		words := fmt.Sprintf("%d calls each did a part of it, and it is still not finished", made)
 		if s.Kept != nil && s.Kept.Left != "" {
 			words += "; left: " + s.Kept.Left
+		}
+		if s.Kept != nil {
+			plain, err := e.withoutNotes(ctx, s.Kept.Tree)
+			if err != nil {
+				return Next{}, false, err
+			}
+			s.Draft.Change = plain
+			e.keepRefused(ctx, s, words)
+			s.Draft = Seen{}
 		}
 		next, err := e.askPerson(ctx, s, doc, task.ID, words)
 		return next, true, err

@@ -93,3 +93,20 @@ func TestRisk(t *testing.T) {
 		})
 	}
 }
+
+func TestChangedBy(t *testing.T) {
+	t.Parallel()
+	many := Seen{Signals: run.Signals{Source: 20, Docs: 5}}
+	for range 20 {
+		many.Files = append(many.Files, "a")
+	}
+	for want, c := range map[string]Seen{
+		"nothing had to be changed": {},
+		"changed: a.go":             {Files: []string{"a.go"}, Signals: run.Signals{Source: 1}},
+		"changed: a, a, a, a, a, a, a, a, a, a and 15 more": many,
+	} {
+		if got := changedBy(c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

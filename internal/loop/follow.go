@@ -2,7 +2,6 @@ package loop
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
@@ -42,51 +41,45 @@ func follow(doc *progress.Doc, s *State) (*progress.Doc, error) {
 	return doc, nil
 }
 
-// addTasks adds the tasks of a plan that the document does not hold yet, by their
-// titles, and says whether there were any. The document's own ids come first:
-// where it has tasks, the new ones get others than they have in the plan, and so
-// do the tasks they depend on.
+// addTasks adds the tasks of a plan that the document does not hold yet, by their titles, and says
+// whether there were any. The document's own ids come first: where it has tasks, the new ones get
+// others than they have in the plan, and so do the tasks they depend on.
 func addTasks(doc *progress.Doc, planned []run.Task) (added bool, err error) {
-	tasks := doc.Tasks()
-	old := len(tasks)
-	ids := map[string]string{} // in the document, by title
-	for _, t := range tasks {
-		ids[t.Title] = t.ID
+	doc.AssignIDs()
+	old := map[string]string{} // ids in the document, by title
+	for _, t := range doc.Tasks() {
+		old[t.Title] = t.ID
 	}
-	titles := map[string]string{} // in the plan, by id
-	for _, t := range planned {
-		titles[t.ID] = t.Title
-		if _, known := ids[t.Title]; known {
-			continue
+	// A new task keeps an id that no task of the document can have until it gets its own: what the
+	// plan calls T2 may be another task there.
+	now := map[string]string{} // by the plan's id
+	var fresh []run.Task
+	for i, t := range planned {
+		id, known := old[t.Title]
+		if !known {
+			id = fmt.Sprintf("new %d", i)
+			fresh = append(fresh, t)
+			fresh[len(fresh)-1].ID = id
 		}
-		if old > 0 {
-			t.ID = ""
-		}
-		tasks = append(tasks, t)
+		now[t.ID] = id
 	}
-	if len(tasks) == old {
+	if len(fresh) == 0 {
 		return false, nil
 	}
-	waits := slices.ContainsFunc(tasks[old:], func(t run.Task) bool { return len(t.DependsOn) > 0 })
-	if err := doc.SetTasks(tasks); err != nil || old == 0 || !waits {
-		return true, err
+	if len(old) == 0 {
+		return true, doc.SetTasks(planned)
 	}
-	doc.AssignIDs()
-	now := doc.Tasks()
-	for _, t := range now {
-		if ids[t.Title] == "" {
-			ids[t.Title] = t.ID
-		}
-	}
-	for i := old; i < len(tasks) && i < len(now); i++ {
-		now[i].DependsOn = nil
-		for _, id := range tasks[i].DependsOn {
-			if own := ids[titles[id]]; own != "" {
-				now[i].DependsOn = append(now[i].DependsOn, own)
+	for i := range fresh {
+		var on []string
+		for _, id := range fresh[i].DependsOn {
+			if now[id] != "" {
+				on = append(on, now[id])
 			}
 		}
+		fresh[i].DependsOn = on
 	}
-	return true, doc.SetTasks(now)
+	_, err = doc.AddTasks(fresh...)
+	return true, err
 }
 
 // rulePlan is the rule of a finding about the plan itself.

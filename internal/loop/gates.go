@@ -426,6 +426,9 @@ func (e *Engine) remember(s *State, c check, status *GateStatus) {
 // judgeGate takes the verdict on one check: on to the next, or back to work.
 func (e *Engine) judgeGate(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast, r)
+	if s.Phase == run.PhaseFinishing {
+		s.LandedGates = slices.Clone(s.GateLast)
+	}
 	s.recordCheck(r)
 	if !r.Verdict.Standing.Holds() {
 		s.GateIndex++
@@ -477,6 +480,7 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 // no task is to blame, and nothing may land without it.
 func (e *Engine) endUnrunnable(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast, r)
+	s.LandedGates = append(s.LandedGates, r) // it would not have run on those either
 	e.keepRefused(ctx, s, unrunnable(r))
 	return e.finish(s, run.EndFailed, unrunnable(r)+". What to do first: "+gate.Provide(g))
 }

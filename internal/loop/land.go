@@ -5,13 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/org/ralph-action/internal/progress"
 	"github.com/org/ralph-action/internal/run"
 )
 
-// land makes the proposal a commit.
+// land makes the proposal a commit, or the plan where there is none.
 func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
+	if s.Proposal == nil {
+		return e.landPlan(ctx, s)
+	}
 	doc, err := progress.Parse([]byte(s.Proposal.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("read the proposed progress: %w", err)
@@ -32,13 +36,14 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.Moves = 0
 	s.Kept = nil
 	landed.TaskID, landed.Summary = l.Task.ID, oneLine(s.Proposal.Final, maxSummary)
-	s.noteLanding(l.Task.ID, landed, "changed: "+listPaths(s.Draft.Files))
+	s.noteLanding(l.Task.ID, landed, changedBy(s.Draft))
 	s.Commits = append(s.Commits, landed)
 	s.Progress, s.LandedProgress = s.Proposal.Progress, s.Proposal.Progress
 	if err := s.load(); err != nil {
 		return Next{}, err
 	}
 	s.raiseBaseline()
+	s.LandedGates = slices.Clone(s.GateLast)
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.lastCall(func(it *Iteration) { it.Landed = true })
 	s.Stage = stageShow
@@ -49,6 +54,19 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 	s.dropCall()
 	s.TaskID, s.Brief = "", Brief{Violations: s.Violations}
 	return Next{}, nil
+}
+
+// changedBy says what files a call changed.
+func changedBy(c Seen) string {
+	if len(c.Files) == 0 {
+		return "nothing had to be changed"
+	}
+	files := c.Files[:min(len(c.Files), maxListed)]
+	did := "changed: " + listPaths(files)
+	if more := c.Source + c.Test + c.Docs + c.Config + c.Other - len(files); more > 0 {
+		did += fmt.Sprintf(" and %d more", more)
+	}
+	return did
 }
 
 // commit lands a tree. Nothing is committed where that is not wanted.

@@ -26,7 +26,7 @@ func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
 // that was asked for or where they have not approved it as it is.
 func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
 	hash := doc.PlanSHA256()
-	s.Approval = ""
+	s.Approval, s.Proposal = "", nil
 	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
 		if s.Approved == hash { // read and approved as it stands
 			for _, r := range s.Records {
@@ -36,12 +36,11 @@ func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, e
 				return Next{}, err
 			}
 		}
-		s.Proposal = nil
 		s.Phase, s.Stage = run.PhaseIterating, stagePick
 		return Next{}, nil
 	}
-	s.Approval = hash
-	return e.landPlan(ctx, s)
+	s.Approval, s.Stage = hash, stageLand
+	return Next{}, nil
 }
 
 // covered is the hash of the plan that a person's approval covers, "" without one.
@@ -95,7 +94,6 @@ func (s *State) await(doc *progress.Doc, ids []string) error {
 
 // landPlan commits the plan and ends a run that goes no further than that.
 func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
-	s.Proposal = nil
 	tree, err := e.Work.With(ctx, s.HeadTree, s.ProgressPath, []byte(s.Progress))
 	if err != nil {
 		return Next{}, fmt.Errorf("write %s: %w", s.ProgressPath, err)
@@ -107,6 +105,9 @@ func (e *Engine) landPlan(ctx context.Context, s *State) (Next, error) {
 		}
 		s.Commits, s.LandedProgress = append(s.Commits, landed), s.Progress
 		e.emit(run.Event{Kind: run.EventCommitted, Text: landed.OID}, s)
+	}
+	if s.CancelRequested {
+		return e.cancel(ctx, s)
 	}
 	if s.Mode == run.ModePlan {
 		return e.finish(s, run.EndPlanned, "")

@@ -174,10 +174,17 @@ var (
 	ofMake = strs.Lazy(`^g?make(?:\[\d+\])?: \*\*\* `)
 )
 
+// aboutTask finds what calls a task by a name.
+const aboutTask = `\b(?:(?:sub-?)?task|change|work|scope|refactoring|migration|T\d+) `
+
 // What is said of a call that was too much, behind its closing line and by the agent's program.
 var (
-	saysTooLarge = strs.Lazy(`(?i)\btoo (?:large|big|complex|broad|much)\b|\bbe (?:split|broken)\b`)
-	usedUpTurns  = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
+	// It has to speak of the task: a fixture may be too large, and a sandbox may be broken.
+	saysTooLarge = strs.Lazy(`(?i)(?:^(?:it is |it's )?|\bthis (?:is|was) |` + aboutTask +
+		`(?:is|was|are|were|seems|looks|proved|turned out)\b[^.,;:]{0,20}?\b)too (?:large|big|complex|broad|much)\b|` +
+		`\btoo (?:large|big|complex|broad|much) (?:of a (?:task|change) )?for (?:one|a single) (?:agent )?(?:call|session|iteration|step)\b|` +
+		`(?:^(?:it )?|\bthis |` + aboutTask + `)(?:needs to|should|must|has to|have to) be (?:split|broken (?:up|down|into))\b`)
+	usedUpTurns = strs.Lazy(`(?i)\bmax(?:imum)?[ _](?:number of )?turns\b|\bcontext (?:window|length|limit)\b|` +
 		`\bprompt is too long\b|\btoo many turns\b`)
 )
 

@@ -404,6 +404,7 @@ func (s *State) AskedBy(task string) Person {
 type Result struct {
 	Commits     []Landed
 	GateLast    []gate.Result // of the last proposal
+	LandedGates []gate.Result // of the last one that landed, and of the end
 	Closing     *Landed
 	PullRequest *PullRequest
 	History     []Iteration

@@ -236,10 +236,19 @@ func (s *State) reviews() int {
 // hasProof says whether any check has passed on what landed last, or on the whole.
 func (s *State) hasProof() bool { return s.Proof().Passed > 0 }
 
+// LastGates are the checks that people are shown: of the work at hand and, once the run has ended, of
+// what is on the branch.
+func (s *State) LastGates() []gate.Result {
+	if s.End != "" {
+		return s.LandedGates
+	}
+	return s.GateLast
+}
+
 // Proof is what shows that the work is right, as far as is known.
 func (s *State) Proof() run.Proof {
 	p := run.Proof{Reviewed: s.Reviews > 0 && s.ReviewNote == ""}
-	for _, r := range s.GateLast {
+	for _, r := range s.LastGates() {
 		switch r.Verdict.Standing {
 		case gate.Passed, gate.Flaky:
 			p.Passed++

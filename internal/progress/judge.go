@@ -34,8 +34,6 @@ type Verdict struct {
 	// prompt: they hold no completion marker, and what they quote is on one line and acts
 	// neither on a prompt nor on GitHub.
 	Violations []string
-	// Changes are all that the agent did to the document, allowed or not.
-	Changes []Change
 }
 
 func (v *Verdict) tell(format string, args ...any) {
@@ -75,7 +73,7 @@ func judge(found, before, after *Doc, assigned string) Verdict {
 		return v
 	}
 	delta := Diff(found, after)
-	v.Changes, v.ClaimedDone = delta.Changes, after.MarkedDone()
+	v.ClaimedDone = after.MarkedDone()
 	ticks := func(c Change) bool { return c.Kind == ChangeTicked && c.TaskID == assigned && assigned != "" }
 	v.TickedAssigned = slices.ContainsFunc(delta.Changes, ticks)
 	v.Added = v.newTasks(found, before, after, delta)

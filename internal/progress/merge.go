@@ -47,7 +47,7 @@ func Merge(base, host, human *Doc) Merged {
 	default:
 		ours := diffTasks(base.tasks, host.tasks)
 		m.mergeTasks(base, host, human, ours, person)
-		if err := m.Doc.takeAdded(host, ours, person); err != nil {
+		if err := m.takeAdded(host, ours, person); err != nil {
 			m.conflict("The tasks that the run added meanwhile could not be put into your version.")
 		}
 		m.mergeTexts(base, host, human)
@@ -137,27 +137,67 @@ func (d *Doc) block(i int) (start, stop int) {
 
 // takeAdded puts in the tasks that are new in host, those in a row behind the one that they
 // follow there, or else at the end of their group. A new task of a person that has the id of
-// one of them gets another: the host's is in its log.
-func (d *Doc) takeAdded(host *Doc, ours, person Delta) error {
-	c, taken := d.Clone(), make(map[string]bool)
-	for _, i := range ours.added {
-		taken[host.tasks[i].ID] = true
+// one of them gets another: the host's is in its log. One that has the title of the host's is the
+// host's, which has landed before the host knew.
+func (m *Merged) takeAdded(host *Doc, ours, person Delta) error {
+	c, taken := m.Doc.Clone(), make(map[string]bool)
+	pick := func(d *Doc, is []int) (tasks []task) {
+		for _, i := range is {
+			tasks = append(tasks, d.tasks[i])
+		}
+		return tasks
+	}
+	mine, theirs := pick(host, ours.added), pick(c, person.added) // no task has come or gone since
+	for i := range mine {
+		taken[mine[i].ID] = true
 	}
 	free := newNumbers(c)
 	free.mentioned(host.src)
 	var ps []Patch
-	for _, i := range person.added { // no task has come or gone since
-		if t := &c.tasks[i]; t.ID != "" && taken[t.ID] {
-			ps = append(ps, Patch{t.idStart, t.idEnd, free.next()})
+	var changes []Change
+	same := Match(theirs, mine, func(t *task) string { return t.Title })
+	added := 0
+	for _, change := range m.Changes {
+		if change.Kind == ChangeAdded {
+			t, id := &theirs[added], ""
+			switch k := same[added]; {
+			case k >= 0:
+				id = mine[k].ID
+			case t.ID != "" && taken[t.ID]:
+				id = free.next()
+				change.TaskID = id
+			}
+			switch {
+			case id == "" || id == t.ID:
+			case t.idEnd > 0:
+				ps = append(ps, Patch{t.idStart, t.idEnd, id})
+			default:
+				at := t.box + len(" ]")
+				ps = append(ps, Patch{at, at, " " + id})
+			}
+			if added++; same[added-1] >= 0 {
+				continue
+			}
 		}
+		changes = append(changes, change)
 	}
 	if err := c.patch(ps...); err != nil {
 		return err
 	}
-	for from := 0; from < len(ours.added); {
-		first := ours.added[from]
+	var left []int // of ours
+	there := make(map[int]bool)
+	for _, i := range same {
+		there[i] = true
+	}
+	for i, at := range ours.added {
+		if !there[i] {
+			left = append(left, at)
+		}
+	}
+	for from := 0; from < len(left); {
+		first := left[from]
 		var row []run.Task
-		for k := first; from < len(ours.added) && ours.added[from] == k && host.tasks[k].Group == host.tasks[first].Group; k++ {
+		for k := first; from < len(left) && left[from] == k && host.tasks[k].Group == host.tasks[first].Group; k++ {
 			row = append(row, host.tasks[k].copy())
 			from++
 		}
@@ -175,7 +215,7 @@ func (d *Doc) takeAdded(host *Doc, ours, person Delta) error {
 			return err
 		}
 	}
-	*d = *c
+	m.Doc, m.Changes = c, changes
 	return nil
 }
 

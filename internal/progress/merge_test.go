@@ -76,6 +76,11 @@ func TestMerge(t *testing.T) {
 		}, human: edits{"suite\n", "suite\n- [ ] T4 Write docs\n"},
 			result:  append(edits{"suite\n- [ ] T4 Write", "suite\n- [ ] T4 Tidy up\n- [ ] T5 Write"}, hostDid...),
 			changes: []ChangeKind{ChangeAdded}},
+		{name: "pushes onto a landing that the host has lost", host: edits{
+			"suite\n", "suite\n- [ ] T4 Tidy up\n- [ ] T5 Sweep\n",
+		}, human: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n- [ ] T6 Sweep\n- [ ] T5 Write docs\n"},
+			result:  append(edits{"T6 Sweep", "T5 Sweep", "T5 Write", "T7 Write"}, hostDid...),
+			changes: []ChangeKind{ChangeAdded}},
 		{name: "the host adds to a phase", host: edits{
 			"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n",
 		}, human: edits{"Some prose.", "Any prose."},
@@ -151,6 +156,11 @@ func TestMerge(t *testing.T) {
 				m := Merge(parse(t, sample(false)), parse(t, host), parse(t, human))
 				if diff := cmp.Diff(want, string(m.Doc.Bytes())); diff != "" {
 					t.Errorf("crlf %v (-want +got):\n%s", crlf, diff)
+				}
+				for _, c := range m.Changes {
+					if now, _ := m.Doc.Task(c.TaskID); c.Kind == ChangeAdded && c.TaskID != "" && plain(now.Title) != c.Text {
+						t.Errorf("%s is said to be %q, and is %q", c.TaskID, c.Text, now.Title)
+					}
 				}
 				if diff := cmp.Diff(tc.changes, changeKinds(m.Changes)); diff != "" {
 					t.Errorf("changes (-want +got):\n%s", diff)

@@ -31,8 +31,6 @@ type Claim struct {
 	Words string
 	// All: the agent calls all of the work complete, not only this task.
 	All bool
-	// Contradicted: the agent calls the task done as well, and Kind is what it says against that.
-	Contradicted bool
 }
 
 // Bounds.
@@ -48,7 +46,6 @@ func (c Claim) Ticked() Claim {
 	if c.Kind == ClaimNone {
 		c.Kind = ClaimDone
 	}
-	c.Contradicted = c.Kind != ClaimDone
 	return c
 }
 
@@ -81,7 +78,6 @@ func ReadClaim(final, promise string) Claim {
 	}
 	switch {
 	case found.Kind != ClaimNone:
-		found.Contradicted = done
 		found.Words = cmp.Or(found.Words, advice, admission(prose).Words)
 	case done:
 		found = Claim{Kind: ClaimDone, All: all}

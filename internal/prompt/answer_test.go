@@ -68,7 +68,7 @@ func TestReadClaim(t *testing.T) {
 		strings.ReplaceAll(status, "%", "BLOCKED"):             {Kind: ClaimBlocked, Words: "ask for the key"},
 		"RALPH_RESULT: partial: nine modules are left":         {Kind: ClaimPartial, Words: "nine modules are left"},
 		"Nine modules remain.\n\nTASK_INCOMPLETE":              {Kind: ClaimPartial, Words: "Nine modules remain."},
-		"TASK_COMPLETE\nRALPH_RESULT: partial: x\nTASK_FAILED": {Kind: ClaimFailed, Contradicted: true},
+		"TASK_COMPLETE\nRALPH_RESULT: partial: x\nTASK_FAILED": {Kind: ClaimFailed},
 		// A claim that is made in so many words stands, whatever else is told.
 		"The remote test is not implemented, as planned.\nNone of it still fails.\nRALPH_RESULT: done": {Kind: ClaimDone},
 		"T7 is still open. Would you like me to do it next?\n\nTASK_COMPLETE":                          {Kind: ClaimDone},
@@ -101,8 +101,7 @@ func TestAdmissions(t *testing.T) {
 		"Added the remaining cases; \"not done\" is the default.":                    ClaimDone,
 		"": ClaimDone,
 	} {
-		got, wantContradicted := ReadClaim(final, "").Ticked(), want != ClaimDone
-		if got.Kind != want || got.Contradicted != wantContradicted || got.Words == "" && wantContradicted {
+		if got := ReadClaim(final, "").Ticked(); got.Kind != want || got.Words == "" && want != ClaimDone {
 			t.Errorf("%q: %+v, want %s", final, got, want)
 		}
 	}
@@ -148,7 +147,7 @@ func FuzzReadClaim(f *testing.F) {
 	f.Fuzz(func(t *testing.T, final string) {
 		for _, c := range []Claim{ReadClaim(final, ""), ReadClaim(final, "x"), ReadClaim(final, "").Ticked()} {
 			checkLine(t, "Words", c.Words, maxWords)
-			if (c.Kind == ClaimDone || c.Kind == ClaimNone) && (c.Words != "" || c.Contradicted) || c.All && c.Kind != ClaimDone {
+			if (c.Kind == ClaimDone || c.Kind == ClaimNone) && c.Words != "" || c.All && c.Kind != ClaimDone {
 				t.Errorf("%q: %+v", final, c)
 			}
 		}

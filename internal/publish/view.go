@@ -106,7 +106,7 @@ func (p *Publisher) View(s loop.State) (View, error) {
 	v := View{
 		Label: p.Label, Title: s.Subject.Name, RepoURL: p.GitHub.HTMLURL(), Phase: s.Phase, End: s.End,
 		Iteration: sum.Iterations, Runs: sum.Runs,
-		CostUSD: sum.CostUSD, Commits: sum.Commits, Older: sum.Older, Gates: s.GateLast, Agent: p.Agent, Model: s.SeenModel,
+		CostUSD: sum.CostUSD, Commits: sum.Commits, Older: sum.Older, Gates: s.LastGates(), Agent: p.Agent, Model: s.SeenModel,
 		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
 		Closes:    true,
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
