@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,6 +141,14 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 			if u := readUse(f, events, []byte(a.answer), size); u.use != a.want || !u.final {
 				t.Errorf("%s in pieces of %d: %+v, final %t", a.name, size, u.use, u.final)
 			}
+		}
+		var told usage
+		tap := &tapped{
+			body: io.NopCloser(iotest.OneByteReader(strings.NewReader(a.answer))), left: -1,
+			usage: usage{form: f, events: events}, settle: func(u *usage) { told = *u },
+		}
+		if _, err := io.Copy(io.Discard, tap); err != nil || told.use != a.want || !told.final {
+			t.Errorf("%s settles for %+v, %v", a.name, told.use, err)
 		}
 		if !events || strings.Contains(a.name, "blocked") || strings.Contains(a.name, "early") {
 			continue
