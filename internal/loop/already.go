@@ -66,7 +66,6 @@ func (e *Engine) requireLook(ctx context.Context, s *State, c *candidate) (_ Nex
 			"where it was done before.", failure{Unchanged: true})
 		return next, true, err
 	}
-	e.keepRefused(ctx, s, "it is not known whether the task is done")
 	s.endRecord()
 	next, err := e.askPerson(ctx, s, c.accepted, s.TaskID,
 		"Is it done? The agent says so; two other calls that looked did not confirm it: "+s.Proposal.Final)

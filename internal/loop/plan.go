@@ -13,18 +13,18 @@ import (
 
 // enter begins with the work, now that everything is in place: with a plan
 // where there are no tasks yet.
-func (e *Engine) enter(ctx context.Context, s *State) (Next, error) {
+func (e *Engine) enter(s *State) (Next, error) {
 	doc := s.doc()
 	if len(doc.Tasks()) == 0 {
 		s.Phase = run.PhasePlanning
 		return e.prepareAgent(s, prompt.JobPlan, run.RolePlanner, "")
 	}
-	return e.work(ctx, s, doc)
+	return e.work(s, doc)
 }
 
 // work goes on to the tasks of a plan, or leaves it to people where that is all
 // that was asked for or where they have not approved it as it is.
-func (e *Engine) work(ctx context.Context, s *State, doc *progress.Doc) (Next, error) {
+func (e *Engine) work(s *State, doc *progress.Doc) (Next, error) {
 	hash := doc.PlanSHA256()
 	s.Approval, s.Proposal = "", nil
 	if s.Mode != run.ModePlan && (!s.NeedsApproval || s.covered() == hash) {
@@ -141,7 +141,7 @@ func (e *Engine) takePlan(ctx context.Context, s *State) (Next, error) {
 	}
 	e.emit(run.Event{Kind: run.EventPlanned}, s)
 	e.tellTasks(s, doc.Tasks())
-	return e.work(ctx, s, doc)
+	return e.work(s, doc)
 }
 
 // judgePlan reads the tasks that the planner wrote, or its question.

@@ -33,7 +33,7 @@ func (e *Engine) setup(ctx context.Context, s *State) (Next, error) {
 			return next, err
 		}
 		if s.Setup == nil {
-			return e.enter(ctx, s)
+			return e.enter(s)
 		}
 		s.prepareProcess(ProcessSetup, e.Now())
 		return Next{}, nil
@@ -49,7 +49,7 @@ func (e *Engine) setup(ctx context.Context, s *State) (Next, error) {
 	r := status.Result
 	if r.Passed {
 		e.tellCheck(s, SetupName, status, SetupName+" done")
-		return e.enter(ctx, s)
+		return e.enter(s)
 	}
 	e.tellCheck(s, SetupName, status, SetupName+" failed")
 	if e.overdue(*s) {
