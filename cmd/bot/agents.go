@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/proc"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/sandbox"
+	"github.com/org/ralph-action/internal/sandbox/local"
 	"github.com/org/ralph-action/internal/strs"
 )
 
@@ -60,6 +61,37 @@ func lookupAgent(name, sandbox string, opts agent.Options) (agent.Backend, error
 		}
 	}
 	return backend, backend.Check(proc.Look)
+}
+
+// checkCommand refuses an agent's command line that names a file of this machine which the local
+// sandbox does not show. A path within the directory here is one of the work tree.
+func checkCommand(line string, o local.Options) error {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return nil
+	}
+	box, err := local.New(o)
+	if err != nil {
+		return err
+	}
+	for i, word := range words {
+		word = strings.Trim(word, `'"`)
+		path, err := filepath.Abs(word)
+		info, missing := os.Stat(word)
+		written := i > 0 && strings.HasSuffix(words[i-1], ">")
+		if err != nil || missing != nil || !info.Mode().IsRegular() || filepath.IsLocal(word) || written || box.Shows(path) {
+			continue
+		}
+		hint := "add --show " + quoted(path)
+		if !filepath.IsAbs(word) {
+			hint = "name it " + quoted(path) + " there, and " + hint
+		}
+		return &run.UserError{
+			Message: fmt.Sprintf("the agent's command names %s, which the sandbox hides from it", word),
+			Hint:    hint + " (ralph.yaml: sandbox.show)",
+		}
+	}
+	return nil
 }
 
 // managers are version managers that keep shims in a directory of that name.

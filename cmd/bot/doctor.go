@@ -198,6 +198,7 @@ func (c *doctorCmd) load() (cfg config.Server, found bool, err error) {
 			cfg = config.DefaultServer()
 			if user, _, _, err := userDefaults(); err == nil { // else it is told of by itself
 				cfg.Sandbox.Show = user.Sandbox.Show
+				cfg.Sandbox.LocalIsolation = cmp.Or(os.Getenv("RALPH_LOCAL_ISOLATION"), user.Sandbox.LocalIsolation, "auto")
 				if user.Agent.Name != "" {
 					cfg.Agent = user.Agent
 				}
@@ -260,7 +261,11 @@ func (c *doctorCmd) agent(ctx context.Context, cfg config.Server) (backend agent
 	if kind == config.SandboxDocker {
 		box, err = docker.New(docker.Options{Self: self, Image: cfg.Sandbox.Image, DataDir: cfg.DataDir})
 	} else {
-		box, err = local.New(local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show})
+		confined := local.Options{Isolation: local.Isolation(cfg.Sandbox.LocalIsolation), Show: cfg.Sandbox.Show}
+		if err := checkCommand(cfg.Agent.Command, confined); err != nil {
+			return nil, "", err
+		}
+		box, err = local.New(confined)
 	}
 	if err == nil {
 		version, err = agentVersion(ctx, backend, box, cfg.Sandbox.Image)
@@ -291,7 +296,7 @@ func (c *doctorCmd) local(cfg config.Server) (string, error) {
 	switch is := box.Confinement(); {
 	case is.Isolated:
 		ok := "bubblewrap works: agents and checks see the machine's programs and their work tree, and nothing else of its files"
-		if cfg.Sandbox.Gated() {
+		if (config.Place{Kind: config.SandboxLocal, LocalIsolation: cfg.Sandbox.LocalIsolation}).Gated() {
 			return ok + " or its network", nil
 		}
 		return ok + "; the network is shared", nil

@@ -158,6 +158,11 @@ func (e ending) next(s loop.State) []nextStep {
 	if len(e.refused) == 1 {
 		all = append(all, nextStep{"Put it into your checkout", "git cherry-pick -n " + quoted(e.refused[0])})
 	}
+	if file := s.Subject.PlanFile; s.End == run.EndAwaitingPerson && path.Ext(file) != "" {
+		all = append(all, nextStep{
+			"Decide first", "write the answer to its task, or correct the lines named above, in " + quoted(file) + " and commit it",
+		})
+	}
 	if s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 {
 		return append(all, nextStep{"Have blocked tasks tried again", e.again})
 	}

@@ -125,7 +125,11 @@ func realMain(args []string, io stdio) int {
 		case strings.HasPrefix(err.Error(), "unknown flag"), strings.HasPrefix(err.Error(), "unexpected argument"):
 			more = "; a sentence goes in quotes"
 		}
-		fmt.Fprintf(io.err, "%s: %s\n  → run `%s --help` for usage%s\n", calledAs(), err, asked(err), more)
+		hint := fmt.Sprintf("run `%s --help` for usage%s", asked(err), more)
+		fmt.Fprintf(io.err, "%s: %s\n  → %s\n", calledAs(), err, hint)
+		if args[0] == "run" && slices.Contains(args, "--json") {
+			_ = printJSON(io.out, map[string]refusal{"error": {Message: err.Error(), Hint: hint, ExitCode: run.ExitUsage}})
+		}
 		return run.ExitUsage
 	}
 

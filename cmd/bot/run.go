@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/org/ralph-action/internal/agent"
 	"github.com/org/ralph-action/internal/agent/acp"
 	"github.com/org/ralph-action/internal/agent/transcript"
@@ -89,6 +91,16 @@ func (c *runCmd) review() loop.ReviewPolicy {
 	}
 }
 
+// AfterApply refuses a limit of no calls, which would stand for the default.
+func (c *runCmd) AfterApply(ctx *kong.Context) error {
+	for _, p := range ctx.Path {
+		if p.Flag != nil && p.Flag.Name == "max-iterations" && c.MaxIterations < 1 {
+			return errors.New("--max-iterations must be at least 1; omit it for the default")
+		}
+	}
+	return nil
+}
+
 // Run works the plan, and the next steps of a spec where nobody wants to approve them. With
 // --json a run that never began is a document, too.
 func (c *runCmd) Run(ctx bound, io stdio) error {
@@ -136,6 +148,12 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if home, err := os.UserHomeDir(); err == nil {
 		hide = append(hide, filepath.Join(home, portableFile))
 	}
+	confined := local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide}
+	if c.Sandbox == agent.SandboxLocal {
+		if err := checkCommand(c.AgentCommand, confined); err != nil {
+			return err
+		}
+	}
 	if err := c.findSpec(ctx, git, dir); err != nil {
 		return err
 	}
@@ -155,7 +173,7 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	}
 	box, err := openSandbox(ctx, c.Sandbox, docker.Options{
 		Self: self, Image: cmp.Or(c.Image, c.user.Sandbox.Image), DataDir: data,
-	}, local.Options{Isolation: local.Isolation(c.LocalIsolation), Show: c.Show, Hide: hide})
+	}, confined)
 	if err != nil {
 		return err
 	}

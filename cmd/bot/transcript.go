@@ -88,7 +88,13 @@ func (c *transcriptCmd) calls(kept *transcript.Store, id run.ID, w io.Writer) er
 	if c.Iteration != 0 {
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, fmt.Sprintf("%04d-", c.Iteration)) })
 	}
-	if len(names) == 0 {
+	switch {
+	case len(names) > 0:
+	case c.Iteration == 0:
+		return &run.UserError{
+			Message: fmt.Sprintf("run %s made no agent calls", id), Hint: calledAs() + " show says how a run ended",
+		}
+	default:
 		return &run.UserError{
 			Message: fmt.Sprintf("run %s has no transcript of iteration %d", id, c.Iteration), Hint: "omit the iteration to see all",
 		}

@@ -2,8 +2,10 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/run"
 	"github.com/org/ralph-action/internal/strs"
 )
@@ -194,6 +196,9 @@ func (v *story) diagnostics(d Decision) string {
 	if v.last != nil && v.shared() != "" {
 		what = "The cause is outside the tasks. Run the failing check yourself on the branch the run started from, " +
 			"install what is missing, then start the run again."
+		if v.passedBefore() {
+			what = "The check passed before, so the work breaks it. " + failingCheck
+		}
 	}
 	b.WriteString("\nWhat was tried:\n")
 	for _, c := range v.own {
@@ -201,6 +206,13 @@ func (v *story) diagnostics(d Decision) string {
 	}
 	fmt.Fprintf(&b, "\nWhat to do:\n- %s\n", what)
 	return b.String()
+}
+
+// passedBefore says whether a check that failed last passes on what had landed before.
+func (v *story) passedBefore() bool {
+	return slices.ContainsFunc(v.state.GateLast, func(r gate.Result) bool {
+		return r.Verdict.Standing == gate.Failed && v.state.Baseline[baselineKey(r.Command, v.state.Image)].Passed
+	})
 }
 
 // result says what came of a call.

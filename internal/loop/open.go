@@ -245,11 +245,12 @@ func (e *Engine) tellTasks(s *State, tasks []run.Task) {
 		}
 	}
 	if len(ids) > 0 {
-		e.emit(run.Event{
-			Kind: run.EventPersonNotified,
-			Text: strings.Join(ids, ", ") + " depend on each other in a circle: they are worked in their order. " +
-				"Take one of the dependencies out where that is wrong",
-		}, s)
+		text := strings.Join(ids, ", ") + " depend on each other in a circle: they are worked in their order. " +
+			"Take one of the dependencies out where that is wrong"
+		if len(ids) == 1 {
+			text = ids[0] + " depends on itself: it is worked in its order. Take that dependency out"
+		}
+		e.emit(run.Event{Kind: run.EventPersonNotified, Text: text}, s)
 	}
 	done, total := progress.Counts(tasks)
 	open, most := total-done, s.Limits.MaxIterations

@@ -242,11 +242,29 @@ func (v *story) exhaustion(most, failed int, limit time.Duration) (reason string
 		case most > 0 && attempts >= most && alike >= most:
 			reason = strs.Count(attempts, "attempt") + " failed"
 			if tries = alike - most; most > 1 {
-				reason += ", two of them in the same way"
+				reason += ", " + inSameWay(before) + " in the same way"
 			}
 		}
 	}
 	return reason, tries
+}
+
+// inSameWay says how many of the calls show the same.
+func inSameWay(calls []*Seen) string {
+	most := 0
+	for i, c := range calls {
+		alike := 1
+		for _, before := range calls[:i] {
+			if c.repeats(before) {
+				alike++
+			}
+		}
+		most = max(most, alike)
+	}
+	if most == len(calls) {
+		return "all"
+	}
+	return fmt.Sprintf("%d of them", most)
 }
 
 // shared is another task at which a check says the same as at this one, "" where there is none: then

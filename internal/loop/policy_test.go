@@ -74,6 +74,9 @@ func play(t *testing.T, plan string, change func(*loop.Request), calls func(task
 		change(&r)
 	}
 	s := w.drive(loop.NewState(r, w.now), nil)
+	if strings.Contains(s.Diagnostics, "The cause is outside the tasks") {
+		t.Errorf("a check that passed before the work is put down to something else: %s", s.Diagnostics)
+	}
 	var got []string
 	for _, ev := range w.events {
 		switch ev.Kind { //nolint:exhaustive // the others tell of what happens within a call
@@ -111,14 +114,14 @@ func TestPolicy(t *testing.T) {
 			plan: one, calls: []string{"fails TestA"},
 			want: []string{
 				"T1 implementer", "T1 debugger", "T1 debugger", "T1 decompose planner", "T1 switch_role architect",
-				"T1 is given up: 3 attempts failed, two of them in the same way", "blocked",
+				"T1 is given up: 3 attempts failed, all in the same way", "blocked",
 			},
 		},
 		"two tries by other roles where one file is named": {
 			plan: "- [ ] change src/one.go\n", calls: []string{"fails TestA"},
 			want: []string{
 				"T1 implementer", "T1 debugger", "T1 debugger", "T1 switch_role architect", "T1 switch_role architect",
-				"T1 is given up: 3 attempts failed, two of them in the same way", "blocked",
+				"T1 is given up: 3 attempts failed, all in the same way", "blocked",
 			},
 		},
 		"another test each time: twice as many attempts": {
@@ -172,9 +175,9 @@ func TestPolicy(t *testing.T) {
 			plan: "- [ ] one\n- [ ] two\n- [ ] three\n- [ ] four\n", calls: []string{"fails TestA"},
 			want: []string{
 				"T1 implementer", "T1 debugger", "T1 debugger", "T1 decompose planner", "T1 switch_role architect",
-				"T1 is given up: 3 attempts failed, two of them in the same way",
+				"T1 is given up: 3 attempts failed, all in the same way",
 				"T2 implementer", "T2 switch_role debugger", "T2 debugger", "T2 decompose planner", "T2 switch_role architect",
-				"T2 is given up: 3 attempts failed, two of them in the same way",
+				"T2 is given up: 3 attempts failed, all in the same way",
 				"T3 implementer", "T3 switch_role architect", "T3 architect", "T3 decompose planner", "T3 switch_role architect",
 				"stagnated",
 			},

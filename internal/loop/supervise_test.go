@@ -109,6 +109,9 @@ func TestARunThatDoesNotMoveStops(t *testing.T) {
 	if !strings.Contains(s.Progress, "; last: error: cannot find module") {
 		t.Errorf("the reason of a blocked task does not tell its last error:\n%s", s.Progress)
 	}
+	if !strings.Contains(s.Diagnostics, "The cause is outside the tasks") {
+		t.Errorf("what fails before the work, too, is put down to it: %q", s.Diagnostics)
+	}
 	if !strings.Contains(s.Diagnostics, "cannot find module") || !strings.Contains(s.Diagnostics, "What to do:") {
 		t.Errorf("diagnostics: %q", s.Diagnostics)
 	}
@@ -172,6 +175,7 @@ func TestDependenciesComeFirst(t *testing.T) {
 			"- [ ] T1 one\n  - Depends on: T2\n- [ ] T2 two\n  - Depends on: T1\n",
 			[]string{"T1 one", "T2 two"}, run.EndAllTasksComplete,
 		},
+		"itself":  {"- [ ] T1 one\n  - Depends on: T1\n", []string{"T1 one"}, run.EndAllTasksComplete},
 		"unknown": {"- [ ] T1 one\n  - Depends on: T9\n", []string{"T1 one"}, run.EndAllTasksComplete},
 		"chain": {
 			"- [ ] T1 one (blocked: no key)\n- [ ] T2 two\n  - Depends on: T1\n- [ ] T3 three\n  - Depends on: T2\n",
@@ -199,6 +203,11 @@ func TestDependenciesComeFirst(t *testing.T) {
 				t.Errorf("nobody is told why T3 was not worked: %q", s.EndDetail)
 			}
 			named := slices.ContainsFunc(w.events, func(ev run.Event) bool { return strings.Contains(ev.Text, "in a circle") })
+			if slices.ContainsFunc(w.events, func(ev run.Event) bool {
+				return strings.Contains(ev.Text, "T1 depends on itself")
+			}) != (name == "itself") {
+				t.Error("a task that depends on itself is not named, or another one is")
+			}
 			if named != strings.Contains(name, "circle") {
 				t.Errorf("a circle is named: %t", named)
 			}

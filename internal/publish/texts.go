@@ -73,12 +73,12 @@ func (v View) GoOn() string {
 	case run.EndAwaitingPerson:
 		if len(v.Questions) == 0 && slices.ContainsFunc(v.Tasks,
 			func(t run.Task) bool { return t.Status == run.TaskBlocked }) {
-			return fmt.Sprintf("Add what the blocked tasks need to the description of #%d or to the tasks in "+
-				"`.ralph/%d/progress.md`, then comment `/ralph retry`.", v.IssueNumber, v.IssueNumber)
+			return fmt.Sprintf("Add what the blocked tasks need to the tasks in `.ralph/%d/progress.md` on the branch, then "+
+				"comment `/ralph retry`.", v.IssueNumber)
 		}
 		if len(v.Questions) == 0 {
-			return fmt.Sprintf("You need to decide. Write your decision into the description of #%d or the open "+
-				"tasks in `.ralph/%d/progress.md`, then %s.", v.IssueNumber, v.IssueNumber, again)
+			return fmt.Sprintf("You need to decide. Write your decision into the tasks in `.ralph/%d/progress.md` on "+
+				"the branch, then %s.", v.IssueNumber, again)
 		}
 		return fmt.Sprintf("Answer the questions in comments on #%d and comment `/ralph start`. Or answer them in "+
 			"the description, then remove the label %s and add it again.", v.IssueNumber, label)

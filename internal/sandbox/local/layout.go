@@ -535,3 +535,22 @@ func exists(path string) bool {
 	_, err := os.Lstat(path) // #nosec G703 -- likewise
 	return err == nil
 }
+
+// Shows says whether commands see the file at path, an absolute one, as it is here.
+func (s *Sandbox) Shows(path string) bool {
+	if !s.Confinement().Isolated {
+		return true
+	}
+	l, err := s.layout(rundir.Dir(""), sandbox.Spec{Argv: []string{"sh"}})
+	if err != nil {
+		return true // the start says so
+	}
+	if real, _, err := follow(filepath.Clean(path)); err == nil {
+		path = real
+	}
+	at, ok := l.items[path]
+	if !ok {
+		at = l.above(path)
+	}
+	return at.how == readOnly
+}
