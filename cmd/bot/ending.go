@@ -86,7 +86,11 @@ func (e ending) summary(s loop.State) string {
 	case s.NoCommit && len(s.Commits) > 0:
 		b.WriteString("The work is uncommitted in your checkout.\n")
 	case s.End.Complete():
-		b.WriteString("All tasks were already done.\n")
+		again := "run it with --restart"
+		if done, total := progress.Counts(s.Plan.Tasks); 0 < total && done == total {
+			again = "open their boxes in the plan"
+		}
+		b.WriteString("All tasks were already done. To do them again, " + again + ".\n")
 	default:
 		b.WriteString("Nothing was committed.\n")
 	}

@@ -72,6 +72,9 @@ func TestClaudeCommand(t *testing.T) {
 		return append(append([]string{bin}, base...), more...)
 	}
 	quiet := map[string]string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+	added := map[string]string{
+		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "PATH": "/opt/agent/bin:/venv/bin:/usr/bin",
+	}
 	proxied := map[string]string{
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
 		"ANTHROPIC_BASE_URL":                       "http://127.0.0.1:8080", "ANTHROPIC_API_KEY": "token",
@@ -96,6 +99,16 @@ func TestClaudeCommand(t *testing.T) {
 				Sandbox: SandboxLocal, BaseURL: "http://127.0.0.1:8080", Token: "token", Model: "sonnet", MaxTurns: 30,
 			},
 			want: Command{Argv: argv(link, "--model=sonnet", "--max-turns", "30"), Env: proxied},
+		},
+		{
+			name: "local by a path that the PATH does not hold",
+			path: "/opt/agent/bin/claude", inv: Invocation{Sandbox: SandboxLocal},
+			want: Command{Argv: argv("/opt/agent/bin/claude"), Env: added, PassEnv: credentials},
+		},
+		{
+			name: "local by a path that the PATH holds, behind others",
+			path: "/usr/bin/claude", inv: Invocation{Sandbox: SandboxLocal},
+			want: Command{Argv: argv("/usr/bin/claude"), Env: quiet, PassEnv: credentials},
 		},
 		{
 			name: "without some tools",
@@ -131,7 +144,8 @@ func TestClaudeCommand(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := lookup(t, "claude", Options{Path: tt.path}).Command(tt.inv)
+			env := func(name string) string { return map[string]string{"PATH": "/venv/bin:/usr/bin"}[name] }
+			got, err := lookup(t, "claude", Options{Path: tt.path, Env: env}).Command(tt.inv)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Fatalf("error %v, want one with %q", err, tt.err)

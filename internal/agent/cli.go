@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/org/ralph-action/internal/run"
@@ -67,7 +68,9 @@ func (c cli) proxied(inv Invocation) (bool, error) {
 func (c cli) mount(cmd *Command, inv Invocation) error {
 	if bin := filepath.Dir(c.path); inv.Sandbox == SandboxLocal && filepath.IsAbs(c.path) && filepath.Base(bin) == "bin" {
 		// The interpreter of what npm installs lies beside it; the one in the PATH may be a shim.
-		cmd.Env["PATH"] = bin + string(filepath.ListSeparator) + firstOf(c.env("PATH"), "/usr/bin:/bin")
+		if path := firstOf(c.env("PATH"), "/usr/bin:/bin"); !slices.Contains(filepath.SplitList(path), bin) {
+			cmd.Env["PATH"] = bin + string(filepath.ListSeparator) + path
+		}
 	}
 	if inv.Sandbox != SandboxLocal && c.path != "" {
 		host, err := c.native()

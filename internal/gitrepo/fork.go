@@ -21,6 +21,14 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 	if err := borrow(dir, r.objects, r.view); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
+	// Rules to ignore files are no part of what is borrowed.
+	rules, err := os.ReadFile(filepath.Join(r.view, "info", "exclude"))
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = ensureFile(filepath.Join(dir, "info", "exclude"), string(rules))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fork: %w", err)
+	}
 	f := *r
 	f.store = newStore(r.git, dir, filepath.Join(dir, "objects"))
 	f.forked, f.lfs = true, r.lfs

@@ -133,13 +133,20 @@ func TestPersonalIgnoreRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustGit(t, dir, "config", "core.excludesFile", relative)
-	w := export(t, open(t, dir))
+	repo := open(t, dir)
+	fork, err := repo.Fork(filepath.Join(t.TempDir(), "fork"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	made := files{
 		"d/.DS_Store": "x", "a.env": "x", "kept.env": "x", "scratch/n": "x", "d/scratch/n": "x", "bad.tmp": "x", "good.tmp": "x",
 	}
-	made.write(t, w.Dir())
 	made.write(t, dir)
-	sameAsGit(t, w, dir)
+	for _, r := range []*Repo{repo, fork} {
+		w := export(t, r)
+		made.write(t, w.Dir())
+		sameAsGit(t, w, dir)
+	}
 }
 
 // Line ends are stored as git would by .gitattributes, those of a file that had others before too.

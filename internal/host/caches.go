@@ -90,43 +90,54 @@ func (h *Host) cache(ctx context.Context, s loop.State, level string) (string, e
 	return dir, nil
 }
 
-// fill copies what the default branch left into a new cache: in this run, and else in
-// earlier ones. What set-up commands made has to be there whole: a check without it would fail
-// for what is no fault of the work, and excuse the faults of the work when it is the baseline.
+// fill copies what the default branch left into a new cache: from the run's own copy of it, since
+// another run may put away what is kept. What set-up commands made has to be there whole: a check
+// without it would fail for what is no fault of the work, and excuse the faults of the work when it
+// is the baseline. What checks left saves time alone.
 func (h *Host) fill(ctx context.Context, s loop.State, level, to string) error {
 	if level == cacheSetup {
 		return nil
 	}
-	if base := h.cacheDir(cacheBase); level == cacheCheck && isThere(base) {
+	needed := strings.HasPrefix(s.SetupKey, byCommands)
+	if level != cacheBase {
+		base := h.cacheDir(cacheBase)
+		if needed || h.kept(s.SetupKey) {
+			if _, err := h.cache(ctx, s, cacheBase); err != nil {
+				return err
+			}
+		}
+		if !isThere(base) {
+			return nil
+		}
 		if err := fstree.OpenUp(ctx, base); err != nil {
 			return err
 		}
 		return copyTree(ctx, to, base)
 	}
-	if h.kept(s.SetupKey) {
-		from := h.cfg.Caches.set(s.SetupKey)
-		use(from)
-		err := copyTree(ctx, to, from)
-		if h.kept(s.SetupKey) && err != nil {
-			return err
-		}
+	if s.SetupKey == "" {
+		return nil
 	}
-	// Another run may have put it away, even while it was being copied.
-	if !h.kept(s.SetupKey) {
-		if strings.HasPrefix(s.SetupKey, byCommands) {
-			return &run.UserError{
-				Message: "what the set-up commands made is not there any more: other repositories needed its room",
-				Hint:    "start the run again, which runs them again; if this happens often, raise sandbox.caches",
+	from := h.cfg.Caches.set(s.SetupKey)
+	if h.kept(s.SetupKey) {
+		use(from)
+		if err := copyTree(ctx, to, from); ctx.Err() != nil {
+			return context.Cause(ctx)
+		} else if err != nil && needed && isThere(from) {
+			return err
+		} else if err != nil {
+			h.tell(run.EventTrouble, "what earlier checks left in the build caches was not copied: "+err.Error())
+			if err := errors.Join(fstree.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
+				return err
 			}
 		}
-		if err := errors.Join(fstree.RemoveAll(to), os.MkdirAll(to, 0o700)); err != nil {
-			return err
+	}
+	if !h.kept(s.SetupKey) && needed { // also where it went while it was being copied
+		return &run.UserError{
+			Message: "what the set-up commands made is not there any more",
+			Hint:    "start the run again, which runs them again; if that repeats, raise sandbox.caches or have them make less",
 		}
 	}
-	if level == cacheBase && s.SetupKey != "" { // for keepBase
-		return os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600)
-	}
-	return nil
+	return os.WriteFile(h.cacheDir(keyFile), []byte(s.SetupKey), 0o600) // for keepBase
 }
 
 func isThere(path string) bool {

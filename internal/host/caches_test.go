@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/org/ralph-action/internal/loop"
+	"github.com/org/ralph-action/internal/sandbox"
 )
 
 func file(t *testing.T, path, content string) {
@@ -49,6 +51,11 @@ func TestCopyTree(t *testing.T) {
 	}
 }
 
+// ownTrees is a sandbox whose commands are the bot's own user.
+type ownTrees struct{ sandbox.Sandbox }
+
+func (ownTrees) Prepare(context.Context, string) error { return nil }
+
 // TestFill: a cache begins with what the default branch left. Without what set-up commands made
 // nothing is checked, and nothing is kept in its place.
 func TestFill(t *testing.T) {
@@ -66,21 +73,26 @@ func TestFill(t *testing.T) {
 		"nothing was left":              {key: "1", level: cacheBase, keeps: true},
 		"an earlier run left something": {key: "1", level: cacheBase, there: []string{"set-1/x"}, want: "x", keeps: true},
 		"set-up commands made something": {
-			key: commands, level: cacheAgent, there: []string{"set-" + commands + "/x"}, want: "x",
+			key: commands, level: cacheAgent, there: []string{"set-" + commands + "/x"}, want: "x", keeps: true,
 		},
 		"what they made went meanwhile": {key: commands, level: cacheBase, fails: "is not there any more"},
 		"they begin with nothing":       {key: commands, level: cacheSetup},
 		"it cannot be copied": {
 			key: commands, level: cacheBase, there: []string{"set-" + commands + "/x"}, broken: true, fails: "cp",
 		},
-		"a check begins with what is there in this run": {
-			key: "1", level: cacheCheck, there: []string{"set-1/x", "../../run/cache/base/y"}, want: "y",
+		"what checks left cannot be copied": {
+			key: "1", level: cacheBase, there: []string{"set-1/x"}, broken: true, keeps: true,
+		},
+		"a check begins with the run's own copy": {
+			key: commands, level: cacheCheck, there: []string{"../../run/cache/base/y"}, want: "y",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := t.TempDir()
-			h := &Host{cfg: Config{Dir: filepath.Join(root, "run"), Caches: Caches{Dir: filepath.Join(root, "caches"), Repo: "r"}}}
+			h := &Host{cfg: Config{
+				Dir: filepath.Join(root, "run"), Caches: Caches{Dir: filepath.Join(root, "caches"), Repo: "r"}, Sandbox: ownTrees{},
+			}}
 			for _, f := range tt.there {
 				file(t, filepath.Join(h.cfg.Caches.Dir, "r", f), "content")
 			}

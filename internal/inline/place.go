@@ -20,6 +20,7 @@ import (
 	"github.com/org/ralph-action/internal/loop"
 	"github.com/org/ralph-action/internal/plan"
 	"github.com/org/ralph-action/internal/progress"
+	"github.com/org/ralph-action/internal/publish"
 	"github.com/org/ralph-action/internal/run"
 )
 
@@ -420,8 +421,9 @@ func (c *checkout) choose(ctx context.Context, subject loop.Subject, p plan.Plan
 	return c.tellMissing(ctx, c.place)
 }
 
-// lastProgress is the last progress file of the plan in the commits that a new run goes on from,
-// "" for none: a run takes the file away when it completes, and git has it one commit back.
+// lastProgress is a progress file with the tasks of the last one that a run wrote for the plan in
+// the commits that a new run goes on from, "" for none: a run takes the file away when it
+// completes, and git has it one commit back.
 func (c *checkout) lastProgress(ctx context.Context, j job) (string, error) {
 	refs, err := c.repo.Branches(ctx)
 	if err != nil {
@@ -444,29 +446,52 @@ func (c *checkout) lastProgress(ctx context.Context, j job) (string, error) {
 			return "", err
 		}
 	}
-	doc, err := host.LastProgress(ctx, c.repo, commits, j.subject)
+	var wrote []gitrepo.CommitInfo
+	for _, commit := range commits[:min(len(commits), host.MaxRestored)] {
+		ok, err := c.isRecord(ctx, commit, j.subject.Slug)
+		if err != nil {
+			return "", err
+		}
+		if ok {
+			wrote = append(wrote, commit)
+		}
+	}
+	doc, err := host.LastProgress(ctx, c.repo, wrote, j.subject)
 	if err != nil || doc == nil {
 		return "", err
 	}
 	binding, _ := doc.Binding()
-	if isAnother(j.plan, plan.Plan{SHA256: binding.PlanSHA256, Title: doc.Title(), Tasks: doc.Tasks()}) {
+	fresh := progress.New(j.subject.Name, binding)
+	if isAnother(plan.Plan{SHA256: j.plan.SHA256, Title: fresh.Title()},
+		plan.Plan{SHA256: binding.PlanSHA256, Title: doc.Title()}) {
 		return "", nil
 	}
-	return string(doc.Bytes()), nil
+	if err := fresh.SetTasks(doc.Tasks()); err != nil { // the notes are history: agents are told none of them
+		return "", fmt.Errorf("take over the tasks that are done: %w", err)
+	}
+	return string(fresh.Bytes()), nil
 }
 
-// isAnother says whether a plan has nothing of the one that was worked on last: neither its
-// title nor a task.
-func isAnother(p, last plan.Plan) bool {
-	if p.SHA256 == last.SHA256 || p.Title == last.Title {
-		return false
+// isRecord says whether a commit is a run's and wrote the progress file: what somebody else
+// put into history is no record of what is done.
+func (c *checkout) isRecord(ctx context.Context, commit gitrepo.CommitInfo, slug string) (bool, error) {
+	if _, ok := publish.RecordOf(commit.Subject + "\n\n" + commit.Body); !ok || len(commit.Parents) == 0 {
+		return false, nil
 	}
-	titles := map[string]bool{}
-	for _, t := range last.Tasks {
-		titles[t.Title] = true
+	var versions [2][]byte
+	for i, oid := range []gitrepo.OID{commit.OID, commit.Parents[0]} {
+		src, err := c.repo.ReadFile(ctx, oid, ".ralph/"+slug+"/progress.md", progress.MaxSize)
+		if err != nil && !errors.Is(err, gitrepo.ErrNotFound) && !errors.Is(err, gitrepo.ErrTooLarge) {
+			return false, err
+		}
+		versions[i] = src
 	}
-	return !slices.ContainsFunc(p.Tasks, func(t run.Task) bool { return titles[t.Title] })
+	return !bytes.Equal(versions[0], versions[1]), nil
 }
+
+// isAnother says whether a plan is not the one that was worked on last: it has another title
+// and other content.
+func isAnother(p, last plan.Plan) bool { return p.SHA256 != last.SHA256 && p.Title != last.Title }
 
 // sayConfig says that the repository's file in the person's checkout is not the one that
 // counts, which stands on the default branch.

@@ -321,9 +321,12 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 		}
 		j.subject.Slug = place.place.slug
 	}
-	carried, err := place.lastProgress(ctx, j)
-	if err != nil {
-		return loop.State{}, err
+	carried := ""
+	if !o.Restart {
+		var err error
+		if carried, err = place.lastProgress(ctx, j); err != nil {
+			return loop.State{}, err
+		}
 	}
 	j.subject.HostFiles = place.files.paths()
 	j.subject.TaskFile, j.subject.TaskNotes = place.files.plan.committed(), place.files.notes.committed()

@@ -158,9 +158,9 @@ func (l *layout) mask(path string) {
 	if err != nil || !filepath.IsAbs(real) {
 		return
 	}
-	// What programs lie in is not hidden as a whole: what is to be hidden there is
-	// named, too.
-	for _, dir := range append(filepath.SplitList(l.path), systemDirs...) {
+	// What the bot's programs lie in is not hidden as a whole: what is to be hidden there is
+	// named, too. An agent's own directory is no reason: its program is shown by itself.
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), systemDirs...) {
 		if dir, err := filepath.EvalSymlinks(dir); err == nil && under(dir, real) && isDir(real) {
 			return
 		}

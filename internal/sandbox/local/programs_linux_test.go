@@ -51,6 +51,7 @@ func TestInstallationsOfAgents(t *testing.T) {
 		argv  string
 		path  string
 		show  string
+		hide  string
 		want  string
 	}{
 		"a link into versions": {
@@ -156,6 +157,11 @@ func TestInstallationsOfAgents(t *testing.T) {
 			},
 			argv: "claude", path: "$HOME/bin", show: "$HOME/tools", want: "agent\n",
 		},
+		"in a directory that is hidden": {
+			files: map[string]string{"etc/ralph/bin/claude": "#!/bin/sh\necho agent\n", "etc/ralph/key": "secret"},
+			argv:  "$HOME/etc/ralph/bin/claude", path: "$HOME/etc/ralph/bin", show: "$HOME/etc", hide: "$HOME/etc/ralph",
+			want: "agent\n",
+		},
 		"pnpm": {
 			files: map[string]string{
 				"share/pnpm/claude": "#!/bin/sh\nbasedir=$(dirname \"$(echo \"$0\" | sed -e 's,a,a,')\")\n" +
@@ -185,6 +191,9 @@ func TestInstallationsOfAgents(t *testing.T) {
 			o := local.Options{Isolation: local.IsolationBubblewrap}
 			if tt.show != "" {
 				o.Show = []string{strings.ReplaceAll(tt.show, "$HOME", home)}
+			}
+			if tt.hide != "" {
+				o.Hide = []string{strings.ReplaceAll(tt.hide, "$HOME", home)}
 			}
 			box, err := local.New(o)
 			if err == nil {
