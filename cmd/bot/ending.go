@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gitrepo"
@@ -26,15 +27,15 @@ type ending struct {
 	// remote is the one to push to, "" for none; pushed: the run has done that.
 	remote string
 	pushed bool
-	// again is the command that ran.
-	again string
+	// again is the command that ran; build is the one that works the plan that it wrote.
+	again, build string
 	// refused are the refs of the work that was not committed.
 	refused []string
 }
 
 // newEnding looks at the repository around dir. What it cannot tell is left out.
 func newEnding(ctx context.Context, git *gitrepo.Git, dir string, s loop.State) ending {
-	e := ending{again: commandLine(os.Args), from: shortOID(s.Base)}
+	e := ending{again: commandLine(os.Args), build: builds(os.Args, s), from: shortOID(s.Base)}
 	repo, err := git.OpenLocal(ctx, dir)
 	if err != nil {
 		return e
@@ -65,6 +66,18 @@ func commandLine(args []string) string {
 		}
 	}
 	return strings.Join(words, " ")
+}
+
+// builds is the command that works the plan which the command of these args wrote.
+func builds(args []string, s loop.State) string {
+	for i := len(args) - 1; i > 1; i-- {
+		if args[i] == string(run.ModePlan) && !strings.HasPrefix(args[i-1], "-") {
+			args = slices.Clone(args)
+			args[i] = string(run.ModeBuild)
+			return commandLine(args)
+		}
+	}
+	return again(s) + " build"
 }
 
 // summary is the last a person reads on stdout.
@@ -120,7 +133,11 @@ func taskList(s loop.State) string {
 			fmt.Fprintf(&b, "  %s\n", run.PrintableLine(strings.TrimSpace(t.ID+" "+t.Title)))
 		}
 	}
-	fmt.Fprintf(&b, "The plan is in %s. Edit it if you like, then run it.\n", s.ProgressPath)
+	where := "your checkout"
+	if !s.NoCommit {
+		where = fmt.Sprintf("%s (git switch %s)", s.Branch, quoted(s.Branch))
+	}
+	fmt.Fprintf(&b, "The plan is in %s on %s. Edit and commit it there if you like, then run it.\n", s.ProgressPath, where)
 	return b.String()
 }
 
@@ -148,7 +165,7 @@ func (e ending) next(s loop.State) []nextStep {
 	}
 	switch {
 	case s.End == run.EndPlanned:
-		return append(all, nextStep{"Run it", e.program() + " run " + quoted(s.ProgressPath) + " build"})
+		return append(all, nextStep{"Run it", e.build})
 	case s.End.Complete():
 		return append(all, e.publish(s)...)
 	}
@@ -165,17 +182,14 @@ func (e ending) next(s loop.State) []nextStep {
 	if s.End == run.EndBlocked || s.End == run.EndAwaitingPerson && len(s.Needs) > 0 {
 		return append(all, nextStep{"Have blocked tasks tried again", e.again})
 	}
+	if s.NoCommit && len(s.Commits) > 0 {
+		return append(all, nextStep{"Commit the work, and go on", "git commit -a && " + e.again})
+	}
 	return append(all, nextStep{"Go on", e.again})
 }
 
 // maxRefused is how many tasks' refused work is named on its own.
 const maxRefused = 3
-
-// program is the word that begins the command that ran.
-func (e ending) program() string {
-	word, _, _ := strings.Cut(e.again, " ")
-	return word
-}
 
 // publish are the steps from a finished branch to a pull request.
 func (e ending) publish(s loop.State) []nextStep {

@@ -213,7 +213,7 @@ func (c *showRunCmd) Run(ctx bound, io stdio) error {
 		return err
 	}
 	after := newEnding(ctx, h.git, p.Top, p.State)
-	after.again = again(p.State)
+	after.again, after.build = again(p.State), again(p.State)+" build"
 	var b strings.Builder
 	showRun(&b, p)
 	b.WriteString("\n" + listed(after.next(p.State)))

@@ -295,9 +295,18 @@ func (r *Repo) Ignored(ctx context.Context, path string) (bool, error) {
 // file it writes no file and returns a *ConflictError. A call that came through may be
 // repeated.
 func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error {
+	return r.advance(ctx, oldTree, newTree)
+}
+
+// CanAdvance is the error that AdvanceCheckout would give, and moves nothing.
+func (r *Repo) CanAdvance(ctx context.Context, oldTree, newTree OID) error {
+	return r.advance(ctx, oldTree, newTree, "--dry-run")
+}
+
+func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, options ...string) error {
 	changes, err := r.Diff(ctx, oldTree, newTree)
 	if err == nil && len(changes) > 0 {
-		err = r.advance(ctx, oldTree, newTree, changes)
+		err = r.readTree(ctx, oldTree, newTree, changes, options)
 	}
 	if err != nil {
 		return fmt.Errorf("advance checkout: %w", err)
@@ -305,7 +314,7 @@ func (r *Repo) AdvanceCheckout(ctx context.Context, oldTree, newTree OID) error 
 	return nil
 }
 
-func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Change) error {
+func (r *Repo) readTree(ctx context.Context, oldTree, newTree OID, changes []Change, options []string) error {
 	if err := r.ignoredInTheWay(ctx, changes); err != nil {
 		return err
 	}
@@ -316,7 +325,8 @@ func (r *Repo) advance(ctx context.Context, oldTree, newTree OID, changes []Chan
 		return err
 	}
 	_, err = r.refs(ctx, call{
-		args: []string{"read-tree", "-m", "-u", "--no-recurse-submodules", string(oldTree), string(newTree)},
+		args: append(append([]string{"read-tree", "-m", "-u", "--no-recurse-submodules"}, options...),
+			string(oldTree), string(newTree)),
 	})
 	// "error: Entry 'a' not uptodate. Cannot merge.", or that an untracked file would be lost
 	if named := inTheWay().FindAllStringSubmatch(stderrOf(err), -1); exitCode(err) == 128 && named != nil {

@@ -222,7 +222,7 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 			return loop.Landed{}, err
 		}
 		if err := c.repo.AdvanceCheckout(ctx, oldTree, tree); err != nil {
-			return loop.Landed{}, err
+			return loop.Landed{}, inTheWay(s.Branch, err)
 		}
 		return loop.Landed{Tree: l.Tree}, nil
 	}
@@ -240,6 +240,9 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 		return loop.Landed{}, err
 	}
 	old, err := c.forward(ctx, s)
+	if err == nil && here {
+		err = c.follows(ctx, s, old, tree)
+	}
 	if err == nil {
 		err = c.repo.UpdateRef(ctx, ref, oid, old)
 	}
@@ -265,6 +268,29 @@ func (c *checkout) land(ctx context.Context, l loop.Landing) (loop.Landed, error
 			err)
 	}
 	return landed, nil
+}
+
+// follows refuses to move the branch that is checked out from old where the checkout cannot move
+// with it: the next commit there would take the new one back.
+func (c *checkout) follows(ctx context.Context, s loop.State, old, tree gitrepo.OID) error {
+	tip, err := c.repo.Resolve(ctx, "refs/heads/"+s.Branch)
+	if err != nil || tip != old {
+		return err // who moves the branch finds out
+	}
+	return inTheWay(s.Branch, c.repo.CanAdvance(ctx, gitrepo.OID(s.HeadTree), tree))
+}
+
+// inTheWay is err in words for people where it says that the checkout has changes in the way.
+func inTheWay(branch string, err error) error {
+	conflict, ok := errors.AsType[*gitrepo.ConflictError](err)
+	if !ok {
+		return err
+	}
+	return &run.UserError{
+		Message: fmt.Sprintf("the next work on %s waits, and nothing of it is in your checkout: %v", branch, conflict),
+		Hint: "put your changes away (git stash, with -u for new files) and run the same command to continue; then git stash pop" +
+			" brings them back", Err: err,
+	}
 }
 
 // forward is where the branch stands whose next commit has s.Head as its parent: there, or

@@ -306,16 +306,29 @@ func (o Options) begin(ctx context.Context, place *checkout, j job, id run.ID, l
 	if err := place.sayConfig(ctx); err != nil {
 		return loop.State{}, err
 	}
-	if !o.AllowDirty {
-		dirty, err := place.repo.Dirty(ctx)
+	dirty, err := place.repo.Dirty(ctx)
+	if err != nil {
+		return loop.State{}, err
+	}
+	noCommit := o.NoCommit || j.plan.NoCommit
+	if noCommit && len(dirty) > 0 && last.NoCommit && len(last.Commits) > 0 {
+		_, head, err := place.repo.Head(ctx)
 		if err != nil {
 			return loop.State{}, err
 		}
+		if string(head) == last.Head {
+			return loop.State{}, &run.UserError{
+				Message: "the work of this plan's last run is not committed, and the next task builds on it",
+				Hint:    "commit it (git commit -a), or put it away (git stash), and run the same command again",
+			}
+		}
+	}
+	if !o.AllowDirty {
 		if err := refuseDirty(dirty); err != nil {
 			return loop.State{}, err
 		}
 	}
-	if !o.NoCommit && !j.plan.NoCommit {
+	if !noCommit {
 		if err := place.choose(ctx, j.subject, j.plan, last); err != nil {
 			return loop.State{}, err
 		}

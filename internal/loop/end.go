@@ -18,7 +18,7 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 			return Next{}, err
 		}
 	}
-	if s.KeepProgress || s.NoCommit || s.Head == s.Base {
+	if s.KeepProgress || s.Head == s.Base && len(s.Commits) == 0 {
 		return e.finish(s, run.EndAllTasksComplete, "")
 	}
 	tree, err := e.Work.Without(ctx, s.HeadTree, s.ProgressPath)
@@ -39,7 +39,9 @@ func (e *Engine) close(ctx context.Context, s *State) (Next, error) {
 	if err != nil {
 		return Next{}, fmt.Errorf("land the closing commit: %w", err)
 	}
-	s.Closing = &landed
+	if landed.OID != "" {
+		s.Closing = &landed
+	}
 	return e.finish(s, run.EndAllTasksComplete, "")
 }
 
