@@ -45,11 +45,13 @@ echo "one.txt:1:2: @walt says no"
 echo "./README.md:1: key sk-ant-api03-` + strings.Repeat("a", 95) + `"
 echo "one.txt:2: beyond its end"
 echo "two.txt:1: did not land"
+echo "both.txt:1: is another one at the head"
 echo "../one.txt:1: outside"
 exit 1
 }`
 	st := newStage(t, setting{
-		script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\"}, say: done}]\n  two: [{files: {two.txt: \"2\\n\"}, say: done}]\n",
+		script: "model: scripted\ntasks:\n  one: [{files: {one.txt: \"1\\n\", both.txt: \"1\\n\"}, say: done}]\n" +
+			"  two: [{files: {two.txt: \"2\\n\", both.txt: \"2\\n\"}, say: done}]\n",
 		change: nothingOnce,
 		gates: []config.Gate{
 			{

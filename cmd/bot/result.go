@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/loop"
@@ -188,6 +189,9 @@ func newResult(s loop.State) (result, error) {
 		}
 	}
 	for _, g := range s.LastGates() {
+		if s.OfAttempt() {
+			g.Verdict.Note = strings.TrimSuffix("on the last attempt, which did not land: "+g.Verdict.Note, ": ")
+		}
 		r.Checks = append(r.Checks, checkLine{
 			Name: g.Gate, Kind: g.Kind, Command: g.Command,
 			Standing: g.Verdict.Standing, Tests: g.Verdict.Tests, Note: g.Verdict.Note,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -90,11 +91,13 @@ func TestAChangedPlanKeepsWhatPeopleWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.landed[0].Tree = w.store(files{progressPath: string(doc.Bytes())})
-	now := request(t, "- [ ] T1 zero\n- [ ] T2 one\n- [ ] T3 last\n  - Depends on: T1, T2\n- [ ] T4 two\n")
+	now := request(t, "- [ ] T1 zero\n- [ ] T2 one\n- [ ] T3 last\n  - Depends on: T1, T2\n- [ ] T4 two\n"+
+		"- [x] T5 by hand\n- [ ] T6 never (skipped: dear)\n")
 	now.KeepProgress = true
 	s := w.drive(loop.NewState(now, w.now), nil)
-	want := "Ask Bob first.\n\n- [x] T1 one\n  - Note: ask Bob\n- [x] T2 two\n- [x] T3 zero\n- [x] T4 last\n  - Depends on: T3, T1\n"
-	if s.End != run.EndAllTasksComplete || !strings.Contains(s.Progress, want) {
+	want := "Ask Bob first.\n\n- [x] T1 one\n  - Note: ask Bob\n- [x] T2 two\n- [x] T3 zero\n- [x] T4 last\n  - Depends on: T3, T1\n" +
+		"- [x] T5 by hand\n- [ ] T6 never (skipped: dear)\n"
+	if s.End != run.EndAllTasksComplete || len(s.Commits) != 4 || !strings.Contains(s.Progress, want) {
 		t.Errorf("ended %s (%s) with\n%s", s.End, s.EndDetail, s.Progress)
 	}
 }
@@ -430,20 +433,86 @@ func TestAPlanThatHasLandedIsKnown(t *testing.T) {
 	}
 }
 
-// TestChecksOfTheBranch: what a run shows at its end are the checks of what has landed, not of what was refused.
+// TestChecksOfTheBranch: what a run shows at its end are the checks of the head; of what was refused only where
+// nothing landed, and none twice.
 func TestChecksOfTheBranch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
-		w.work["src/"+s.TaskID] = a.Name
-		return claimed()
-	}
-	w.gate = func(tree files, _ string) bool { return tree["src/T2"] == "" }
-	r := request(t, "- [ ] one\n- [ ] two\n")
-	r.Gates = []gate.Gate{{Name: "test", Command: "make test", Kind: gate.Test}}
-	s := w.drive(loop.NewState(r, w.now), nil)
-	shown := s.LastGates()
-	if s.End != run.EndBlocked || len(shown) != 1 || !shown[0].Passed || s.Proof().Passed != 1 {
-		t.Errorf("ended %s (%s) and shows %+v", s.End, s.EndDetail, shown)
+	for name, tc := range map[string]struct {
+		bad    string                       // the file that the check fails with
+		work   func(w *world, s loop.State) // besides the task's file
+		final  bool                         // a final check fails once, and a person skips the task that this makes
+		end    run.EndReason
+		shown  string
+		passed int
+		tasks  int // 0 is not looked at
+	}{
+		"the second is refused": {bad: "src/T2", end: run.EndBlocked, shown: "test passed", passed: 1},
+		"all is refused":        {bad: "any", end: run.EndBlocked, shown: "test failed"},
+		"a person breaks it and ticks the rest": {
+			bad: "hand", end: run.EndAllTasksComplete, shown: "test passed", passed: 1, tasks: 3, work: func(w *world, s loop.State) {
+				w.push("- [ ] T2", "- [x] T2")
+				f := maps.Clone(w.trees[w.head().Tree])
+				f["hand"] = "x"
+				w.landed = append(w.landed, loop.Landed{OID: "more", Tree: w.store(f)})
+			},
+		},
+		"a person ticks the rest": {
+			bad: "x", end: run.EndAllTasksComplete, shown: "test passed", passed: 1,
+			work: func(w *world, _ loop.State) { w.push("- [ ] T2", "- [x] T2") },
+		},
+		"a final check passes in the end": {
+			bad: "x", final: true, end: run.EndAllTasksComplete, shown: "test passed, final passed", passed: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.agent = func(w *world, s loop.State, a loop.AgentStart) loop.AgentStatus {
+				w.work["src/"+s.TaskID], w.work["any"] = a.Name, "x"
+				if s.TaskID == "T3" {
+					delete(w.work, "hand")
+				}
+				if s.TaskID == "T2" && tc.work != nil {
+					tc.work(w, s)
+				}
+				return claimed()
+			}
+			ended, mended := false, false
+			w.gate = func(tree files, command string) bool {
+				if command == "final" {
+					ended = true
+					return mended
+				}
+				return tree[tc.bad] == ""
+			}
+			r := request(t, "- [ ] one\n- [ ] two\n")
+			r.Gates = []gate.Gate{{Name: "test", Command: "make test", Kind: gate.Test}}
+			if tc.final {
+				r.Gates = append(r.Gates, gate.Gate{Name: "final", Command: "final", When: gate.Final})
+			}
+			s := loop.NewState(r, w.now)
+			if tc.final {
+				var said string
+				s, said, _, _ = w.driveSteering(s, loop.Wish{Kind: loop.WishSkip, By: ada, TaskID: "T3"}, func(s loop.State) bool {
+					mended = ended && s.Phase == run.PhaseIterating
+					return mended
+				})
+				if said != "`ada` skipped T3." {
+					t.Error(said)
+				}
+			} else {
+				s = w.drive(s, nil)
+			}
+			var shown []string
+			for _, g := range s.LastGates() {
+				shown = append(shown, g.Gate+" "+string(g.Verdict.Standing))
+			}
+			if got := strings.Join(shown, ", "); s.End != tc.end || got != tc.shown || s.Proof().Passed != tc.passed {
+				t.Errorf("ended %s (%s) and shows %q; %d passed", s.End, s.EndDetail, got, s.Proof().Passed)
+			}
+			if n := len(w.tasks(s)); tc.tasks > 0 && n != tc.tasks {
+				t.Errorf("%d tasks", n)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/org/ralph-action/internal/gate"
 	"github.com/org/ralph-action/internal/progress"
@@ -78,8 +79,17 @@ func addTasks(doc *progress.Doc, planned []run.Task) (added bool, err error) {
 		}
 		fresh[i].DependsOn = on
 	}
-	_, err = doc.AddTasks(fresh...)
-	return true, err
+	ids, err := doc.AddTasks(fresh...)
+	if err != nil {
+		return false, err
+	}
+	tasks := doc.Tasks()
+	var marks []progress.Mark
+	for i, id := range ids { // as it stands in the plan: it may be ticked there
+		at := slices.IndexFunc(tasks, func(t run.Task) bool { return t.ID == id })
+		marks = append(marks, progress.Mark{Task: at, Status: fresh[i].Status, Reason: fresh[i].Reason})
+	}
+	return true, doc.Mark(marks...)
 }
 
 // rulePlan is the rule of a finding about the plan itself.

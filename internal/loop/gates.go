@@ -21,7 +21,8 @@ type due struct {
 }
 
 // dueChecks are the checks due now: those of the task on a proposal, those of
-// the end once all tasks are done. What the base brings along is joined by
+// the end once all tasks are done, with those of the task where the branch moved since
+// they ran. What the base brings along is joined by
 // what the proposal adds, never shortened by it. Where a proposal touches
 // what judges it, those of them that run tests are due again; see OldTree.
 func (e *Engine) dueChecks(s State) ([]due, error) {
@@ -34,6 +35,11 @@ func (e *Engine) dueChecks(s State) ([]due, error) {
 		gates = gate.Union(gates, s.Proposal.Gates)
 	}
 	var all []due
+	if when == gate.Final && s.Unchecked {
+		for _, g := range gate.At(gates, gate.Task) {
+			all = append(all, due{Gate: g})
+		}
+	}
 	for _, g := range gate.At(gates, when) {
 		all = append(all, due{Gate: g})
 	}
@@ -56,6 +62,16 @@ func (e *Engine) dueChecks(s State) ([]due, error) {
 		}
 	}
 	return all, nil
+}
+
+// beginFinal keeps what the checks of the task said of what landed: those that run at the end say
+// it once more.
+func (e *Engine) beginFinal(s *State) error {
+	gates, err := e.dueChecks(*s)
+	s.GateLast = slices.DeleteFunc(slices.Clone(s.LandedGates), func(r gate.Result) bool {
+		return slices.ContainsFunc(gates, func(d due) bool { return d.Command == r.Command })
+	})
+	return err
 }
 
 // ownChecks are the commands that verify the task at hand, beyond the repository's
@@ -480,6 +496,7 @@ func (s *State) noteOn(g gate.Gate, r gate.Result) string {
 // no task is to blame, and nothing may land without it.
 func (e *Engine) endUnrunnable(ctx context.Context, s *State, g gate.Gate, r gate.Result) (Next, error) {
 	s.GateLast = append(s.GateLast, r)
+	s.LandedGates = slices.DeleteFunc(s.LandedGates, func(old gate.Result) bool { return old.Command == r.Command })
 	s.LandedGates = append(s.LandedGates, r) // it would not have run on those either
 	e.keepRefused(ctx, s, unrunnable(r))
 	return e.finish(s, run.EndFailed, unrunnable(r)+". What to do first: "+gate.Provide(g))

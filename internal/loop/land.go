@@ -43,7 +43,7 @@ func (e *Engine) land(ctx context.Context, s *State) (Next, error) {
 		return Next{}, err
 	}
 	s.raiseBaseline()
-	s.LandedGates = slices.Clone(s.GateLast)
+	s.LandedGates, s.Unchecked = slices.Clone(s.GateLast), false
 	s.Findings = appendFindings(s.Findings, s.Proposal.Findings)
 	s.lastCall(func(it *Iteration) { it.Landed = true })
 	s.Stage = stageShow

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/org/ralph-action/internal/gate"
@@ -24,6 +25,7 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	}
 	s.Branch, s.BaseBranch, s.Base, s.BaseTree = opened.Branch, opened.BaseBranch, opened.Base, opened.BaseTree
 	s.DefaultTree = opened.DefaultTree
+	known := s.HeadTree
 	s.Head, s.HeadTree, s.Templates = opened.Head, opened.HeadTree, opened.Templates
 	s.Setup, s.SetupKey = opened.Setup, opened.SetupKey
 	for _, f := range opened.Findings {
@@ -36,6 +38,11 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	}
 	if s.StartTree != s.HeadTree { // somebody's commits are part of it now
 		s.StartTree, s.Baseline = s.HeadTree, map[string]gate.Result{}
+	}
+	if known != s.HeadTree && len(s.LandedGates) > 0 {
+		if err := e.dropLandedGates(ctx, s); err != nil {
+			return err
+		}
 	}
 	s.Settings = s.mergeWith(opened.Settings, s.Attended)
 	if err := e.detectAll(ctx, s); err != nil {
@@ -76,6 +83,18 @@ func (e *Engine) open(ctx context.Context, s *State) error {
 	s.accept(doc)
 	s.LandedProgress = onBranch
 	s.Stage = stageSetup
+	return nil
+}
+
+// dropLandedGates drops the results of checks where somebody changed what they ran on.
+func (e *Engine) dropLandedGates(ctx context.Context, s *State) error {
+	tree, err := e.Work.Without(ctx, s.HeadTree, ".ralph")
+	if err != nil {
+		return fmt.Errorf("take .ralph out of the tree: %w", err)
+	}
+	if !slices.ContainsFunc(s.LandedGates, func(r gate.Result) bool { return r.Tree == tree }) {
+		s.LandedGates, s.GateLast, s.Unchecked = nil, nil, true
+	}
 	return nil
 }
 

@@ -31,8 +31,7 @@ func (e *Engine) pick(ctx context.Context, s *State) (Next, error) {
 		return e.pickBeside(ctx, s, doc)
 	case done == total:
 		s.Phase, s.Stage, s.GateIndex = run.PhaseFinishing, stageGate, 0
-		s.GateLast = slices.Clone(s.LandedGates)
-		return Next{}, nil
+		return Next{}, e.beginFinal(s)
 	case s.StopAfterCall != "":
 		return e.finish(s, s.stopReason(), s.StopAfterCall)
 	case e.overdue(*s):

@@ -405,6 +405,8 @@ type Result struct {
 	Commits     []Landed
 	GateLast    []gate.Result // of the last proposal
 	LandedGates []gate.Result // of the last one that landed, and of the end
+	// Unchecked: somebody's commits came after the last landing, and the checks of it say nothing of them.
+	Unchecked   bool
 	Closing     *Landed
 	PullRequest *PullRequest
 	History     []Iteration

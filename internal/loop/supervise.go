@@ -237,17 +237,26 @@ func (s *State) reviews() int {
 func (s *State) hasProof() bool { return s.Proof().Passed > 0 }
 
 // LastGates are the checks that people are shown: of the work at hand and, once the run has ended, of
-// what is on the branch.
+// what is on the branch, else of the last attempt; see OfAttempt.
 func (s *State) LastGates() []gate.Result {
-	if s.End != "" {
+	if s.End != "" && !s.OfAttempt() {
 		return s.LandedGates
 	}
 	return s.GateLast
 }
 
+// OfAttempt says whether no checks are known of the branch that a run has left, but some of the last
+// attempt, which did not land.
+func (s *State) OfAttempt() bool {
+	return s.End != "" && len(s.LandedGates) == 0 && len(s.GateLast) > 0
+}
+
 // Proof is what shows that the work is right, as far as is known.
 func (s *State) Proof() run.Proof {
 	p := run.Proof{Reviewed: s.Reviews > 0 && s.ReviewNote == ""}
+	if s.OfAttempt() {
+		return p
+	}
 	for _, r := range s.LastGates() {
 		switch r.Verdict.Standing {
 		case gate.Passed, gate.Flaky:

@@ -137,8 +137,8 @@ func (d *Doc) block(i int) (start, stop int) {
 
 // takeAdded puts in the tasks that are new in host, those in a row behind the one that they
 // follow there, or else at the end of their group. A new task of a person that has the id of
-// one of them gets another: the host's is in its log. One that has the title of the host's is the
-// host's, which has landed before the host knew.
+// one of them gets another: the host's is in its log. One that has the title and group of the host's
+// and all that it asks for is the host's, which has landed before the host knew.
 func (m *Merged) takeAdded(host *Doc, ours, person Delta) error {
 	c, taken := m.Doc.Clone(), make(map[string]bool)
 	pick := func(d *Doc, is []int) (tasks []task) {
@@ -155,7 +155,12 @@ func (m *Merged) takeAdded(host *Doc, ours, person Delta) error {
 	free.mentioned(host.src)
 	var ps []Patch
 	var changes []Change
-	same := Match(theirs, mine, func(t *task) string { return t.Title })
+	same := Match(theirs, mine, func(t *task) string { return t.Group + "\n" + t.Title })
+	for i, k := range same {
+		if k >= 0 && !holdsAll(theirs[i].Task, mine[k].Task) {
+			same[i] = -1
+		}
+	}
 	added := 0
 	for _, change := range m.Changes {
 		if change.Kind == ChangeAdded {
@@ -217,6 +222,18 @@ func (m *Merged) takeAdded(host *Doc, ours, person Delta) error {
 	}
 	m.Doc, m.Changes = c, changes
 	return nil
+}
+
+// holdsAll says whether t asks for all that other asks for.
+func holdsAll(t, other run.Task) bool {
+	for _, want := range [][2][]string{
+		{other.Accept, t.Accept}, {other.Checks, t.Checks}, {other.DependsOn, t.DependsOn},
+	} {
+		if slices.ContainsFunc(want[0], func(s string) bool { return !slices.Contains(want[1], s) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // mergeTexts does to the sections what the host did.

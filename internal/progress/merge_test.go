@@ -81,6 +81,11 @@ func TestMerge(t *testing.T) {
 		}, human: edits{"suite\n", "suite\n- [ ] T4 Tidy up\n- [ ] T6 Sweep\n- [ ] T5 Write docs\n"},
 			result:  append(edits{"T6 Sweep", "T5 Sweep", "T5 Write", "T7 Write"}, hostDid...),
 			changes: []ChangeKind{ChangeAdded}},
+		{name: "adds another task of the same title", host: edits{
+			"suite\n", "suite\n- [ ] T4 Tidy up\n  - Accept: b\n- [ ] T5 Sweep\n",
+		}, human: edits{"suite\n", "suite\n- [ ] Tidy up\n\n### Last\n- [ ] Sweep\n"},
+			result:  append(edits{"suite\n", "suite\n- [ ] T4 Tidy up\n  - Accept: b\n- [ ] T5 Sweep\n"}, hostDid...),
+			changes: []ChangeKind{ChangeAdded, ChangeAdded}},
 		{name: "the host adds to a phase", host: edits{
 			"suite\n", "suite\n- [ ] T4 a\n  - Accept: b\n- [ ] T5 c\n\n### Last\n- [ ] T6 d\n",
 		}, human: edits{"Some prose.", "Any prose."},

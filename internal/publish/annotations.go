@@ -23,23 +23,25 @@ const (
 
 // annotations are what the gates that failed last say of lines of the files at
 // the run's head: those that held the work up, and then the advisory ones. A
-// gate may have run on work that did not land, so a place that is not at the
-// head is left out. They are an extra: trouble with them is not one of the run.
+// gate may have run on work that did not land, so a file that is another one at
+// the head is left out. They are an extra: trouble with them is not one of the run.
 func (p *Publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annotation {
 	var out []ghapp.Annotation
-	lines := make(map[string]int) // of files that were looked at; 0 where there is none
+	type checked struct{ tree, path string }
+	lines := make(map[checked]int) // of files that were looked at; 0 where there is none to annotate
 	add := func(g gate.Result) error {
 		for _, at := range gate.Locations(p.Mask.Mask(g.Output)) {
 			if len(out) == ghapp.MaxAnnotations {
 				return nil
 			}
-			n, known := lines[at.Path]
+			file := checked{g.Tree, at.Path}
+			n, known := lines[file]
 			if !known {
 				var err error
-				if n, err = p.countLines(ctx, s.HeadTree, at.Path); err != nil {
+				if n, err = p.countLines(ctx, s.HeadTree, file.tree, file.path); err != nil {
 					return err
 				}
-				lines[at.Path] = n
+				lines[file] = n
 			}
 			message := Plain(p.Mask.Mask, at.Message, maxAnnotation)
 			if at.Line > n || message == "" {
@@ -66,22 +68,28 @@ func (p *Publisher) annotations(ctx context.Context, s loop.State) []ghapp.Annot
 	return out
 }
 
-// countLines is how many lines a file has in a tree, 0 where there is none or
-// it is too large to be looked at.
-func (p *Publisher) countLines(ctx context.Context, tree, path string) (int, error) {
+// countLines is how many lines a file has in the head's tree, 0 where there is none, it is
+// another one in the tree that was checked, or it is too large to be looked at.
+func (p *Publisher) countLines(ctx context.Context, head, tree, path string) (int, error) {
 	repo, err := p.Objects(ctx)
 	if err != nil {
 		return 0, err
 	}
-	data, err := repo.ReadFile(ctx, gitrepo.OID(tree), path, maxAnnotated)
-	if err != nil {
+	var data [2][]byte
+	for i, oid := range []string{head, tree} {
+		data[i], err = repo.ReadFile(ctx, gitrepo.OID(oid), path, maxAnnotated)
 		if errors.Is(err, gitrepo.ErrNotFound) || errors.Is(err, gitrepo.ErrTooLarge) {
 			return 0, nil
 		}
-		return 0, err
+		if err != nil {
+			return 0, err
+		}
 	}
-	n := bytes.Count(data, []byte("\n"))
-	if len(data) > 0 && data[len(data)-1] != '\n' {
+	if !bytes.Equal(data[0], data[1]) {
+		return 0, nil
+	}
+	n := bytes.Count(data[0], []byte("\n"))
+	if len(data[0]) > 0 && !bytes.HasSuffix(data[0], []byte("\n")) {
 		n++
 	}
 	return n, nil

@@ -155,6 +155,7 @@ func TestRenderGolden(t *testing.T) {
 		})
 	}
 	waiting := working()
+	waiting.OfAttempt = true
 	waiting.Phase, waiting.End, waiting.Questions, waiting.ReviewNote = run.PhasePaused, run.EndAwaitingPerson,
 		[]string{"Which database?", ""}, "no budget or calls were left for it"
 	for name, v := range map[string]View{

@@ -19,6 +19,9 @@ func (r *renderer) gates() string {
 	}
 	var s section
 	s.line("\n### Checks\n")
+	if r.v.OfAttempt {
+		s.line("Of the last attempt, which did not land:\n")
+	}
 	for i, g := range r.v.Gates {
 		if i == maxGates {
 			s.line("- … and %d more", len(r.v.Gates)-i)

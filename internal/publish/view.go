@@ -60,8 +60,9 @@ type View struct {
 	Model   string
 	// Proof is what shows that the work is right.
 	Proof run.Proof
-	// Gates are the checks on the last proposal.
-	Gates []gate.Result
+	// Gates are the checks on the last proposal. OfAttempt: it did not land.
+	Gates     []gate.Result
+	OfAttempt bool
 	// Findings are what a person should look at in what has landed, a sentence
 	// each.
 	Findings []string
@@ -106,7 +107,8 @@ func (p *Publisher) View(s loop.State) (View, error) {
 	v := View{
 		Label: p.Label, Title: s.Subject.Name, RepoURL: p.GitHub.HTMLURL(), Phase: s.Phase, End: s.End,
 		Iteration: sum.Iterations, Runs: sum.Runs,
-		CostUSD: sum.CostUSD, Commits: sum.Commits, Older: sum.Older, Gates: s.LastGates(), Agent: p.Agent, Model: s.SeenModel,
+		CostUSD: sum.CostUSD, Commits: sum.Commits, Older: sum.Older, Agent: p.Agent, Model: s.SeenModel,
+		Gates: s.LastGates(), OfAttempt: s.OfAttempt(),
 		RequestedBy: s.Subject.RequestedBy, Note: s.EndDetail, Merged: s.Merged, Removed: s.Plan.Removed,
 		Closes:    true,
 		Questions: s.Questions, Diagnostics: s.Diagnostics, Reviews: s.Reviews, ReviewNote: s.ReviewNote,
