@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,10 @@ import (
 	"testing"
 
 	"github.com/org/ralph-action/internal/agent/agenttest"
+	"github.com/org/ralph-action/internal/gateway"
+	"github.com/org/ralph-action/internal/gateway/spend"
+	"github.com/org/ralph-action/internal/gateway/spend/spendtest"
+	"github.com/org/ralph-action/internal/run"
 )
 
 // newModel serves a scripted model on loopback that knows one key.
@@ -87,4 +92,40 @@ func credential(variable string) bool {
 	}, func(prefix string) bool {
 		return strings.HasPrefix(variable, prefix)
 	})
+}
+
+// brokenLedger is one that no charge can be written to.
+type brokenLedger struct{ spend.Ledger }
+
+var errLedger = errors.New("the disk is full")
+
+func (brokenLedger) Charge(context.Context, string, spend.Charge) error { return errLedger }
+
+// A person is told of a charge that cannot be written, and at the end that it is lost.
+func TestLostChargesAreSaid(t *testing.T) {
+	t.Parallel()
+	var said []string
+	gw, closeAll, err := openGateway(gateway.Config{
+		Upstreams: []gateway.Upstream{{
+			Provider: run.ProviderAnthropic, BaseURL: &url.URL{Scheme: "https", Host: "model.example"}, APIKey: "k",
+		}},
+	}, brokenLedger{spendtest.Open(t, t.TempDir())}, run.ListPrices(), true, func(err error) { said = append(said, err.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := spend.Start{Name: "r-1-1", Scopes: []spend.Scope{spend.RunScope("r-1", 1000)}}
+	if err := gw.Meter.Begin(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := gw.Meter.Admit(t.Context(), start, spend.Request{Model: "claude-sonnet-4-5", Input: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SettleCut(t.Context(), spend.Tokens{}); !errors.Is(err, errLedger) {
+		t.Fatal(err)
+	}
+	closeAll()
+	if len(said) != 2 || !strings.Contains(said[0], "a charge cannot be written") || !strings.Contains(said[1], "charges lost") {
+		t.Errorf("said %q", said)
+	}
 }

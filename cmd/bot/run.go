@@ -184,10 +184,6 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	if err != nil {
 		return err
 	}
-	models, err := c.gateway(backend, upstreams, prices)
-	if err != nil {
-		return err
-	}
 
 	tell := c.notifyFlags.config(c.portable)
 	secrets := notifySecrets(tell.Targets)
@@ -198,6 +194,10 @@ func (c *runCmd) once(ctx bound, io stdio) error {
 	kept := transcript.Open(transcriptsDir(data), mask)
 	screen := newLive(io.err, time.Now, mask)
 	defer screen.close()
+	models, err := c.gateway(backend, upstreams, prices, func(err error) { screen.line("  %v", err) })
+	if err != nil {
+		return err
+	}
 	notifier, err := newNotifier(tell, mask, func(target string,
 		err error) {
 		screen.line("  notification to %s: %v", target, err)
@@ -640,7 +640,7 @@ func (c *runCmd) upstreams(backend agent.Backend) ([]gateway.Upstream, error) {
 // loopback for agents in the local sandbox, so that the key stays here and what the
 // provider refuses is known at once. nil where the agent reaches its model by itself.
 func (c *runCmd) gateway(
-	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices,
+	backend agent.Backend, upstreams []gateway.Upstream, prices run.Prices, log func(error),
 ) (func(spend.Ledger) (*host.Gateway, func(), error), error) {
 	cfg := gateway.Config{Upstreams: upstreams, Watch: newWatch()}
 	gated := c.gated()
@@ -666,15 +666,20 @@ func (c *runCmd) gateway(
 		cfg.Egress = c.Egress
 	}
 	return func(ledger spend.Ledger) (*host.Gateway, func(), error) {
-		return openGateway(cfg, ledger, prices, !gated)
+		return openGateway(cfg, ledger, prices, !gated, log)
 	}, nil
 }
 
 // openGateway serves a gateway for one run, on loopback or on a socket, and gives how to
-// close it.
-func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices, loopback bool) (*host.Gateway, func(), error) {
+// close it. log is told of charges that cannot be written.
+func openGateway(
+	cfg gateway.Config, ledger spend.Ledger, prices run.Prices, loopback bool, log func(error),
+) (*host.Gateway, func(), error) {
 	key := []byte(rand.Text())
 	cfg.Key, cfg.Meter = key, spend.NewMeter(ledger, prices)
+	cfg.Meter.Log = func(err error) {
+		log(fmt.Errorf("a charge cannot be written: under a budget the agent gets no answers until it is: %w", err))
+	}
 	handler, err := gateway.NewHandler(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -704,6 +709,9 @@ func openGateway(cfg gateway.Config, ledger spend.Ledger, prices run.Prices, loo
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = server.Close(ctx) // the agents it served have ended
+		if err := cfg.Meter.Close(context.Background()); err != nil {
+			log(err)
+		}
 		if dir != "" {
 			_ = os.RemoveAll(dir)
 		}

@@ -84,7 +84,13 @@ func (h remembered) find(name string) (inline.Past, error) {
 }
 
 // again is the command that goes on with a run.
-func again(s loop.State) string { return calledAs() + " run " + quoted(planName(s)) }
+func again(s loop.State) string {
+	command := calledAs() + " run " + quoted(planName(s))
+	if planName(s) == s.ProgressPath && landed(s) > 0 { // the file is on the branch alone
+		command = "git switch " + quoted(s.Branch) + " && " + command
+	}
+	return command
+}
 
 // planName is what a person names to run a plan again.
 func planName(s loop.State) string {

@@ -98,7 +98,9 @@ func readBody(r io.Reader, length int64) ([]byte, error) {
 type sent struct {
 	mu   sync.Mutex
 	body io.Reader // nil once nothing of it is needed any longer
-	// release is called then.
+	// begun: a part of it was read.
+	begun bool
+	// release is called where nothing is needed any longer.
 	release func()
 }
 
@@ -106,7 +108,7 @@ type sent struct {
 func (s *sent) Read(p []byte) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = io.EOF
+	s.begun, err = true, io.EOF
 	if s.body != nil {
 		n, err = s.body.Read(p)
 	}
@@ -116,12 +118,33 @@ func (s *sent) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. net/http writes the headers before it reads the body: where it
+// has read nothing it may ask for it again.
 func (s *sent) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drop()
+	if s.begun {
+		s.drop()
+	}
 	return nil
+}
+
+// again gives net/http the body for a request that it repeats, since nothing of it was
+// written to a connection that was kept.
+func (s *sent) again() (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.begun || s.body == nil {
+		return nil, errors.New("the connection ended before the answer began")
+	}
+	return s, nil
+}
+
+// end lets go of the body.
+func (s *sent) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop()
 }
 
 func (s *sent) drop() {

@@ -188,7 +188,7 @@ type exchange struct {
 	start     string
 	call      call
 	admission *spend.Admission
-	// sent: it was written to a connection.
+	// sent: it was written to a connection, or net/http was about to.
 	sent atomic.Bool
 	// settled: something was written down for it.
 	settled bool
@@ -366,6 +366,8 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 	}
 	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		// It is repeated on another connection only where nothing came of it on the last.
+		GetConn:      func(string) { x.sent.Store(false) },
 		WroteHeaders: func() { x.sent.Store(true) },
 	})
 	defer func() {
@@ -378,13 +380,13 @@ func (h *handler) exchange(w http.ResponseWriter, r *http.Request, start spend.S
 		if err != nil {
 			return err
 		}
-		defer func() { _ = body.Close() }()
+		defer body.end()
 		// Where the start ends nobody need read on.
 		control := http.NewResponseController(w)
 		stop := context.AfterFunc(life, func() { _ = control.SetWriteDeadline(time.Unix(1, 0)) })
 		defer stop()
 		out = out.WithContext(life)
-		out.Body, out.ContentLength, out.TransferEncoding = body, length, nil
+		out.Body, out.GetBody, out.ContentLength, out.TransferEncoding = body, body.again, length, nil
 	}
 	proxy.ServeHTTP(lastAnswer{w}, out)
 	return nil

@@ -2,13 +2,15 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -166,6 +168,25 @@ func TestUseIsReadFromTheWire(t *testing.T) {
 	}
 }
 
+// Of an answer that is cut off after its end was told, the output is known where it was counted.
+func TestGeminiIsCutBeforeItsCount(t *testing.T) {
+	t.Parallel()
+	for counts, final := range map[string]bool{"": false, `,"candidatesTokenCount":50`: true} {
+		var told usage
+		tap := &tapped{
+			body: io.NopCloser(strings.NewReader(`data: {"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":1000` +
+				counts + "}}\n\n")),
+			left: -1, usage: usage{form: formGenerate, events: true}, settle: func(u *usage) { told = *u },
+		}
+		if _, err := tap.Read(make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		if err := tap.Close(); err != nil || told.use.Input != 1000 || told.final != final {
+			t.Errorf("%q settles for %+v, final %t, %v", counts, told.use, told.final, err)
+		}
+	}
+}
+
 // An answer passes as it comes, and what it used is in the report by its end.
 func TestAnswersAreCharged(t *testing.T) {
 	t.Parallel()
@@ -296,25 +317,70 @@ func TestEndChargesWhatIsUnderWay(t *testing.T) {
 // What was never sent costs nothing, however often it is tried.
 func TestNoConnectionCostsNothing(t *testing.T) {
 	t.Parallel()
-	for _, change := range []func(*Config){
-		func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" },
-		func(c *Config) { // a connection that was kept is dead
-			c.Transport = transport(func(r *http.Request) (*http.Response, error) {
-				if trace := httptrace.ContextClientTrace(r.Context()); trace.GotConn != nil {
-					trace.GotConn(httptrace.GotConnInfo{Reused: true})
+	tr := try(t, &upstream{}, run.ProviderAnthropic, 5, func(c *Config) { c.Upstreams[0].BaseURL.Host = "127.0.0.1:1" })
+	if resp := post(t, tr, messagesPath, small); resp.status != http.StatusBadGateway ||
+		!strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") {
+		t.Errorf("%d %s", resp.status, resp.body)
+	}
+	if r := tr.report(t); len(r.Models) != 0 {
+		t.Errorf("charged %+v", r)
+	}
+}
+
+// dying is a connection on which nothing can be written once it is dead.
+type dying struct {
+	net.Conn
+	dead *atomic.Bool
+}
+
+func (d dying) Write(p []byte) (int, error) {
+	if d.dead.Load() {
+		return 0, syscall.EPIPE
+	}
+	return d.Conn.Write(p)
+}
+
+// Of a request on a connection that died while it was kept nothing is written: it is sent on
+// another, whatever its size, and costs nothing where there is none.
+func TestDeadConnections(t *testing.T) {
+	t.Parallel()
+	for _, large := range []int{0, 8 << 10, 1 << 20} {
+		for _, another := range []bool{true, false} {
+			var dials atomic.Int32
+			var dead atomic.Bool
+			transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				n := dials.Add(1)
+				if n > 1 && !another {
+					return nil, syscall.ECONNREFUSED
 				}
-				return nil, io.ErrUnexpectedEOF
-			})
-		},
-	} {
-		tr := try(t, &upstream{}, run.ProviderAnthropic, 5, change)
-		if resp := do(t, request(t, http.MethodPost, tr.url+"/v1/messages", strings.NewReader(small), "X-Api-Key",
-			runToken)); resp.status != http.StatusBadGateway ||
-			!strings.Contains(resp.body, `"api_error"`) || !strings.Contains(resp.body, "cannot be reached") {
-			t.Errorf("%d %s", resp.status, resp.body)
-		}
-		if r := tr.report(t); len(r.Models) != 0 {
-			t.Errorf("charged %+v", r)
+				conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				if n == 1 && err == nil {
+					conn = dying{conn, &dead}
+				}
+				return conn, err
+			}}
+			t.Cleanup(transport.CloseIdleConnections)
+			u := &upstream{answer: func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answers[0].answer) }}
+			tr := try(t, u, run.ProviderAnthropic, 5, func(c *Config) { c.Transport = transport })
+			if resp := post(t, tr, messagesPath, small); resp.status != http.StatusOK {
+				t.Fatalf("%d %s", resp.status, resp.body)
+			}
+			dead.Store(true)
+			body := `{"max_tokens":100,"model":"claude-sonnet-4-5","system":"` + strings.Repeat("x", large) + `"}`
+			status, requests := http.StatusOK, 2
+			if !another {
+				status, requests = http.StatusBadGateway, 1
+			}
+			if resp := post(t, tr, messagesPath, body); resp.status != status || dials.Load() != 2 {
+				t.Errorf("%d bytes, another %t: %d %s after %d dials", large, another, resp.status, resp.body, dials.Load())
+			}
+			if got := tr.report(t).Models; len(got) != 1 || got[0].Requests != requests ||
+				got[0].Tokens.Output != int64(requests)*answers[0].want.Output {
+				t.Errorf("%d bytes, another %t: charged %+v", large, another, got)
+			}
+			if last := u.bodies[len(u.bodies)-1]; another && last != body {
+				t.Errorf("%d bytes became %d", len(body), len(last))
+			}
 		}
 	}
 }

@@ -198,7 +198,8 @@ func (t *tapped) Read(p []byte) (int, error) {
 
 func (t *tapped) tell() {
 	if t.settle != nil {
-		t.usage.final = t.usage.final || t.usage.finish
+		// An end without a count of the output has it in an event that did not come.
+		t.usage.final = t.usage.final || t.usage.finish && t.usage.use.Output > 0
 		t.settle(&t.usage)
 		t.settle = nil
 	}

@@ -115,8 +115,8 @@ func (n *Notifier) Handle(ev run.Event) {
 	}
 }
 
-// put queues a message. Where the queue is full, the oldest is lost, and progress before
-// anything else: how a run ended matters longer. Only one may put at a time.
+// put queues a message. Where the queue is full, progress is lost first, then a start, then the
+// oldest: how a run ended matters longest. Only one may put at a time.
 func (b *mailbox) put(m Message) (lost Message, full bool) {
 	select {
 	case b.queue <- m:
@@ -134,7 +134,13 @@ func (b *mailbox) put(m Message) (lost Message, full bool) {
 	}
 	waiting = append(waiting, m)
 	if full = len(waiting) > queueLen; full { // else one was sent meanwhile
-		i := max(0, slices.IndexFunc(waiting, func(m Message) bool { return m.Notice == run.NoticeProgress }))
+		i := -1
+		for _, notice := range []run.Notice{run.NoticeProgress, run.NoticeStart} {
+			if i < 0 {
+				i = slices.IndexFunc(waiting, func(m Message) bool { return m.Notice == notice })
+			}
+		}
+		i = max(i, 0)
 		lost = waiting[i]
 		waiting = slices.Delete(waiting, i, i+1)
 	}

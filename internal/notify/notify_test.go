@@ -315,7 +315,8 @@ func TestAHangingWebhook(t *testing.T) {
 	}
 }
 
-// TestAFullQueueKeepsEnds: progress makes room for the end of a run, and then what is oldest.
+// TestAFullQueueKeepsEnds: progress makes room for the end of a run, then a start, and then
+// what is oldest.
 func TestAFullQueueKeepsEnds(t *testing.T) {
 	t.Parallel()
 	came, hanging := make(chan struct{}, 100), make(chan struct{})
@@ -332,13 +333,19 @@ func TestAFullQueueKeepsEnds(t *testing.T) {
 	begin := func(id string) { n.Handle(story(run.ID(id))[0]) }
 	begin("first")
 	<-came // the queue is empty
-	for i := range 63 {
-		begin(fmt.Sprint(i))
+	end := func(id string) { events := story(run.ID(id)); n.Handle(events[len(events)-1]) }
+	for i := range 61 {
+		end(fmt.Sprint(i))
 	}
+	begin("a")
+	begin("b")
 	for _, ev := range story("long")[1:] { // its progress, and its end
 		n.Handle(ev)
 	}
 	begin("last")
+	for i := 61; i < 64; i++ {
+		end(fmt.Sprint(i))
+	}
 	close(hanging)
 	closeSoon(n, patience)
 	var arrived []string
@@ -350,16 +357,22 @@ func TestAFullQueueKeepsEnds(t *testing.T) {
 		arrived = append(arrived, string(m.Notice)+" "+string(m.Run))
 	}
 	want := []string{"start first"}
-	for i := 1; i < 63; i++ {
-		want = append(want, fmt.Sprint("start ", i))
+	for i := 1; i < 61; i++ {
+		want = append(want, fmt.Sprint("needs_human ", i))
 	}
-	want = append(want, "needs_human long", "start last")
+	want = append(want, "needs_human long", "needs_human 61", "needs_human 62", "needs_human 63")
 	if diff := cmp.Diff(want, arrived); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	said := failed.all()
-	if len(said) != 2 || !strings.Contains(said[0], "(progress)") || !strings.Contains(said[1], "(start)") {
-		t.Errorf("said %q", said)
+	lost := []string{"(progress)", "(start)", "(start)", "(start)", "(needs_human)"}
+	if len(said) != len(lost) {
+		t.Fatalf("said %q", said)
+	}
+	for i, notice := range lost {
+		if !strings.Contains(said[i], notice) {
+			t.Errorf("said %q, want %s", said[i], notice)
+		}
 	}
 }
 

@@ -215,6 +215,11 @@ func (r *Reconciler) Close(ctx context.Context) error {
 		}
 		delete(r.drivers, id)
 	}
+	if r.cfg.Models != nil {
+		if err := r.cfg.Models.Gateway.Meter.Close(ctx); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if r.cfg.Git != nil { // a job that only looks has none
 		r.cfg.Git.Close()
 	}

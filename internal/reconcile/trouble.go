@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -169,7 +170,19 @@ func (r *Reconciler) pause(d *driver, pause time.Duration) time.Duration {
 	return pause
 }
 
-// tellDelay tells people, once for each kind of wait, why nothing happens. One does so
+// occasion is what a run is said to wait for once. A time that is told holds for one wait only.
+func occasion(id run.ID, d loop.Delayed) string {
+	switch {
+	case d.Queued:
+		return "queued:" + string(id)
+	case !d.GivesUp.IsZero():
+		return "failing:" + string(id) + ":" + strconv.FormatInt(d.Since.Unix(), 10)
+	default:
+		return "delayed:" + string(id)
+	}
+}
+
+// tellDelay tells people, once for each occasion, why nothing happens. One does so
 // at a time: GitHub takes a comment a second, and a hundred runs may wait.
 func (r *Reconciler) tellDelay(ctx context.Context, row store.Run,
 	s loop.State) (loop.State, error) {
@@ -178,19 +191,12 @@ func (r *Reconciler) tellDelay(ctx context.Context, row store.Run,
 		return s, nil
 	}
 	defer r.telling.Unlock()
-	occasion := "delayed:" + string(row.ID)
-	switch {
-	case d.Queued:
-		occasion = "queued:" + string(row.ID)
-	case !d.GivesUp.IsZero():
-		occasion = "failing:" + string(row.ID)
-	}
 	repo := r.repoOf(row)
 	number := row.IssueNumber
 	if row.PullNumber > 0 {
 		number = row.PullNumber
 	}
-	if err := r.comments.Comment(ctx, repo, number, occasion, publish.WaitingText(*d)); err != nil {
+	if err := r.comments.Comment(ctx, repo, number, occasion(row.ID, *d), publish.WaitingText(*d)); err != nil {
 		// The run waits all the same, and tries again at its next tick.
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("people were not told why a run waits")
 		return s, nil

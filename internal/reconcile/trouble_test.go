@@ -454,6 +454,74 @@ func TestGatewayGoesWithTheRun(t *testing.T) {
 	}
 }
 
+// A comment that names a time holds for one wait: the next one has its own.
+func TestEachTimeIsTold(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	e := &loop.Engine{Now: func() time.Time { return now }, Emit: func(run.Event) {}}
+	wait := func(s loop.State, d loop.Delayed) (loop.State, string) {
+		now = now.Add(time.Minute)
+		s = e.Delay(s, d)
+		return s, occasion("r-1", *s.Delayed)
+	}
+	for name, tt := range map[string]struct {
+		wait  loop.Delayed
+		again bool
+	}{
+		"failing": {loop.Delayed{GivesUp: now.Add(time.Hour)}, true},
+		"waiting": {loop.Delayed{}, false},
+		"in line": {loop.Delayed{Queued: true}, false},
+	} {
+		s, first := wait(loop.State{}, tt.wait)
+		if _, same := wait(s, tt.wait); same != first {
+			t.Errorf("%s: %q within one wait, and %q", name, first, same)
+		}
+		if _, next := wait(loop.State{}, tt.wait); (next != first) != tt.again {
+			t.Errorf("%s: %q, and for the next wait %q", name, first, next)
+		}
+	}
+}
+
+// full is a ledger that cannot be written for a time.
+type full struct {
+	spend.Ledger
+	err error
+}
+
+func (f *full) Charge(ctx context.Context, start string, c spend.Charge) error {
+	if f.err != nil {
+		return f.err
+	}
+	return f.Ledger.Charge(ctx, start, c)
+}
+
+// A charge that could not be written is, at the latest, when the server stops.
+func TestCloseChargesWhatIsOwed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ledger := &full{Ledger: w.r.cfg.Store.Spend(), err: errors.New("the disk is full")}
+	m := spend.NewMeter(ledger, run.ListPrices())
+	w.r.cfg.Models = &Models{Gateway: gateway.Config{Meter: m}}
+	start := spend.Start{Name: "r-1-1", Scopes: []spend.Scope{spend.RunScope(w.id, 1000)}}
+	if err := m.Begin(t.Context(), start); err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := m.Admit(t.Context(), start, spend.Request{Model: "claude-sonnet-4-5", Input: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.SettleCut(t.Context(), spend.Tokens{}); !errors.Is(err, ledger.err) {
+		t.Fatal(err)
+	}
+	ledger.err = nil
+	if err := w.r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := m.Report(t.Context(), start.Name); err != nil || r.Usage().InputTokens != 7 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // A gateway that cannot be opened is told on the issue.
 func TestNoGateway(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,9 @@ const (
 	// writeTimeout bounds the writing of a charge, a refusal or a host, which goes on
 	// where the request that it is for was cut off.
 	writeTimeout = 10 * time.Second
+	// maxOwed bounds the charges that wait to be written. Beyond it those without a budget are
+	// lost; of those with one there are no more than requests under way.
+	maxOwed = 4096
 )
 
 // Meter admits requests and counts what they cost. It is safe for concurrent
@@ -92,6 +95,20 @@ func (m *Meter) End(ctx context.Context, name string) error {
 		}
 	}
 	return m.pay(ctx)
+}
+
+// Close writes the charges that could not be written before, and is called before the ledger
+// is closed. The error says how many are lost.
+func (m *Meter) Close(ctx context.Context) error {
+	ctx, cancel := toWrite(ctx)
+	defer cancel()
+	err := m.pay(ctx)
+	if err == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Errorf("charges lost, which could not be written: %d: %w", len(m.owes), err)
 }
 
 // pay writes the charges that could not be written before.
@@ -208,9 +225,10 @@ func (e *UnpricedError) Error() string {
 // Admission is a request that may be sent.
 type Admission struct {
 	*open
-	meter *Meter
-	price run.Price
-	req   Request
+	meter   *Meter
+	price   run.Price
+	req     Request
+	limited bool
 }
 
 // Admit lets a request through, which is then to be sent and settled, unless a budget is
@@ -233,7 +251,7 @@ func (m *Meter) Admit(ctx context.Context, s Start, r Request) (*Admission, cont
 		m.leave(o)
 		return nil, nil, err
 	}
-	return &Admission{o, m, price, r}, ctx, nil
+	return &Admission{o, m, price, r, s.Limited()}, ctx, nil
 }
 
 // afford says whether the budgets of a start have something left.
@@ -275,8 +293,10 @@ func (a *Admission) Settle(ctx context.Context, u Tokens) error {
 		return nil
 	}
 	m.mu.Lock()
-	m.owes = append(m.owes, owed{a.start, charge})
-	first := len(m.owes) == 1
+	first := len(m.owes) == 0
+	if a.limited || len(m.owes) < maxOwed {
+		m.owes = append(m.owes, owed{a.start, charge})
+	}
 	m.mu.Unlock()
 	if first && m.Log != nil {
 		m.Log(err)

@@ -309,6 +309,9 @@ func TestChargesThatCannotBeWritten(t *testing.T) {
 	if err := m.End(t.Context(), "r2-1"); !errors.Is(err, ledger.err) {
 		t.Errorf("the end: %v", err)
 	}
+	if err := m.Close(t.Context()); !errors.Is(err, ledger.err) || !strings.Contains(err.Error(), "lost, which could not be written: 3:") {
+		t.Errorf("the close: %v", err)
+	}
 	ledger.err = nil
 	if _, err := admit(limited); err == nil || !strings.Contains(err.Error(), "budget exhausted") {
 		t.Errorf("once it can be written: %v", err)
@@ -318,4 +321,59 @@ func TestChargesThatCannotBeWritten(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
+}
+
+// What is owed is written at the close. Without a budget it is so much at most.
+func TestWhatIsOwedIsBounded(t *testing.T) {
+	t.Parallel()
+	const many, most = 5000, 4096
+	limited := spend.Start{Name: "r1-1", Scopes: []spend.Scope{spend.RunScope("r1", 1000)}}
+	free := spend.Start{Name: "r2-1", Scopes: []spend.Scope{spend.RunScope("r2", 0)}}
+	ledger := &count{Ledger: spendtest.Open(t, t.TempDir()), charged: map[string]int{}}
+	ledger.err = errors.New("database or disk is full")
+	m := spend.NewMeter(ledger, prices())
+	for _, s := range []spend.Start{limited, free} {
+		if err := m.Begin(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	last, _, err := m.Admit(t.Context(), limited, spend.Request{Model: "m", Input: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range many {
+		a, _, err := m.Admit(t.Context(), free, spend.Request{Model: "m", Input: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.SettleCut(t.Context(), spend.Tokens{}); !errors.Is(err, ledger.err) {
+			t.Fatal(err)
+		}
+	}
+	if err := last.SettleCut(t.Context(), spend.Tokens{}); !errors.Is(err, ledger.err) {
+		t.Fatal(err)
+	}
+	ledger.err = nil
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // as where the time to stop is over
+	if err := m.Close(gone); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]int{"r1-1": 1, "r2-1": most}, ledger.charged); diff != "" {
+		t.Errorf("charged (-want +got)\n%s", diff)
+	}
+}
+
+// count is a ledger that counts charges, and cannot be written for a time.
+type count struct {
+	spend.Ledger
+	err     error
+	charged map[string]int
+}
+
+func (c *count) Charge(_ context.Context, start string, _ spend.Charge) error {
+	if c.err == nil {
+		c.charged[start]++
+	}
+	return c.err
 }
