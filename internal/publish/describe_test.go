@@ -186,6 +186,10 @@ func TestGoOnWithoutABranch(t *testing.T) {
 	if got := v.GoOn(); strings.Contains(got, "#7") || !strings.Contains(got, "`/ralph retry`") {
 		t.Error(got)
 	}
+	v.End, v.Tasks = run.EndAwaitingPerson, nil // a resumed run reads no description again
+	if got := v.GoOn(); strings.Contains(got, "description") || !strings.Contains(got, "`.ralph/7/progress.md` on the branch") {
+		t.Errorf("a decision goes elsewhere than where a resumed run reads it: %s", got)
+	}
 }
 
 func TestClosesOnlyWhenComplete(t *testing.T) {
