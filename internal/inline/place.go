@@ -462,8 +462,8 @@ func (c *checkout) lastProgress(ctx context.Context, j job) (string, error) {
 	}
 	binding, _ := doc.Binding()
 	fresh := progress.New(j.subject.Name, binding)
-	if isAnother(plan.Plan{SHA256: j.plan.SHA256, Title: fresh.Title()},
-		plan.Plan{SHA256: binding.PlanSHA256, Title: doc.Title()}) {
+	if isAnother(plan.Plan{SHA256: j.plan.SHA256, Title: fresh.Title(), Tasks: j.plan.Tasks},
+		plan.Plan{SHA256: binding.PlanSHA256, Title: doc.Title(), Tasks: doc.Tasks()}) {
 		return "", nil
 	}
 	if err := fresh.SetTasks(doc.Tasks()); err != nil { // the notes are history: agents are told none of them
@@ -489,9 +489,19 @@ func (c *checkout) isRecord(ctx context.Context, commit gitrepo.CommitInfo, slug
 	return !bytes.Equal(versions[0], versions[1]), nil
 }
 
-// isAnother says whether a plan is not the one that was worked on last: it has another title
-// and other content.
-func isAnother(p, last plan.Plan) bool { return p.SHA256 != last.SHA256 && p.Title != last.Title }
+// isAnother says whether a plan is not the one that was worked on last: it has another title and
+// other content, and lacks one of its tasks. A plan without a title is called after its file, which
+// may have another name.
+func isAnother(p, last plan.Plan) bool {
+	if p.SHA256 == last.SHA256 || p.Title == last.Title {
+		return false
+	}
+	titles := map[string]bool{}
+	for _, t := range p.Tasks {
+		titles[t.Title] = true
+	}
+	return len(last.Tasks) == 0 || slices.ContainsFunc(last.Tasks, func(t run.Task) bool { return !titles[t.Title] })
+}
 
 // sayConfig says that the repository's file in the person's checkout is not the one that
 // counts, which stands on the default branch.

@@ -248,7 +248,7 @@ func TestBases(t *testing.T) {
 }
 
 // TestIsAnother: the plan that stands in a file is another than the finished one where it
-// has another title and other content.
+// has another title and other content, and lacks a task.
 func TestIsAnother(t *testing.T) {
 	t.Parallel()
 	planOf := func(title string, tasks ...string) plan.Plan {
@@ -266,6 +266,7 @@ func TestIsAnother(t *testing.T) {
 		"the same":          {planOf("Inches", "one", "two"), false},
 		"one more task":     {planOf("Inches", "one", "two", "three"), false},
 		"another title":     {planOf("Feet", "two", "three"), true},
+		"another name":      {planOf("Link", "one", "two", "three"), false},
 		"nothing in common": {planOf("Yards", "three"), true},
 		"no tasks":          {planOf("Yards"), true},
 	} {
