@@ -22,11 +22,7 @@ func (r *Repo) Fork(dir string) (*Repo, error) {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
 	// Rules to ignore files are no part of what is borrowed.
-	rules, err := os.ReadFile(filepath.Join(r.view, "info", "exclude"))
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = ensureFile(filepath.Join(dir, "info", "exclude"), string(rules))
-	}
-	if err != nil {
+	if err := ensureCopy(filepath.Join(dir, "info", "exclude"), filepath.Join(r.view, "info", "exclude")); err != nil {
 		return nil, fmt.Errorf("fork: %w", err)
 	}
 	f := *r

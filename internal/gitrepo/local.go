@@ -119,11 +119,7 @@ func viewError(gitDir string, err error) error {
 // followIgnores has the view ignore what the person's own git does besides .gitignore files: by
 // info/exclude, and by the file of core.excludesFile, which is less than that.
 func (r *Repo) followIgnores(ctx context.Context, exclude string) error {
-	rules, err := os.ReadFile(exclude) // #nosec G304 -- the person's own
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = ensureFile(filepath.Join(r.view, "info", "exclude"), string(rules))
-	}
-	if err != nil {
+	if err := ensureCopy(filepath.Join(r.view, "info", "exclude"), exclude); err != nil {
 		return &run.UserError{
 			Message: fmt.Sprintf("the ignore rules in %s cannot be read: %v", quotePath(exclude), err),
 			Hint:    "make that file readable", Err: err,

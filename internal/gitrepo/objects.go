@@ -89,14 +89,10 @@ func makeBare(dir string) error {
 // borrow makes a bare repository that borrows the objects of a directory. What commits of it
 // have no parents there is said in the file shallow of a git dir, as in the one that is made.
 func borrow(dir, objects, gitDir string) error {
-	shallow, err := os.ReadFile(filepath.Join(gitDir, "shallow")) // #nosec G304 -- a git dir of ours, or the person's own
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	if err := makeBare(dir); err != nil {
 		return err
 	}
-	return errors.Join(ensureFile(filepath.Join(dir, "shallow"), string(shallow)),
+	return errors.Join(ensureCopy(filepath.Join(dir, "shallow"), filepath.Join(gitDir, "shallow")),
 		ensureFile(filepath.Join(dir, "objects/info/alternates"), quoteC(objects)+"\n"))
 }
 
@@ -113,6 +109,15 @@ func ensureFile(path, content string) error {
 		return nil
 	}
 	return replaceFile(path, []byte(content))
+}
+
+// ensureCopy gives a file of the host's own what another one has; one that is not there has nothing.
+func ensureCopy(path, from string) error {
+	content, err := os.ReadFile(from) // #nosec G304 -- of a git dir of ours, or the person's own
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return ensureFile(path, string(content))
 }
 
 // replaceFile writes a file of the host's own so that it appears whole.
